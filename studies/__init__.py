@@ -1,0 +1,1 @@
+"""What people run: training, evaluation, comparison and reports, one file per case study. Knows all other folders."""

@@ -1,0 +1,97 @@
+"""A case study: one model, its data, loss, metrics, baseline and sizes, as everything in this folder sees them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from elbowroom.memory.plan import Plan
+from elbowroom.memory.step import Loss
+from elbowroom.studies.optimizer import OptimizerSettings
+from elbowroom.studies.sizes import Size, Sizes
+
+type Features = Mapping[str, np.ndarray]
+"""The arrays of one example, or of a batch with the examples on the first axis, by name."""
+
+
+class Batch(NamedTuple):
+    """What one step consumes."""
+
+    names: tuple[str, ...]
+    """Which records the examples come from, for messages."""
+    features: Features
+    amount: int
+    """How much the batch holds in the case's unit, such as residues."""
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """An endless iterator over batches that can say where it is and be put back there."""
+
+    def __next__(self) -> Batch: ...
+
+    def get_state(self) -> dict[str, Any]:
+        """Where the iterator is, in plain types that JSON can hold."""
+        ...
+
+    def set_state(self, state: dict[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """What was read from the user's files."""
+
+    items: Sequence[Any]
+    """In the case's own type, such as proteins."""
+    warnings: tuple[str, ...] = ()
+    fingerprint: str
+    """Equal for equal content, so that a resumed run is known to see the same data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A model that can be trained, evaluated, measured and compared under any `Plan`."""
+
+    name: str
+    unit: str
+    """What throughput counts, such as residues."""
+    sizes: Mapping[str, Size]
+    """Must hold `batch`, the examples of a step."""
+    optimizer: OptimizerSettings
+    plan: Plan
+    """Used when the user chooses neither a plan nor a budget."""
+    techniques: Mapping[str, Plan]
+    """Plans to compare, by name; the first is the baseline."""
+    score: str
+    """The metric of the loss that evaluation reports; lower is better."""
+    score_meaning: str
+    prior_meaning: str
+
+    parameters: Callable[[Sizes, Key[Array, ""]], PyTree]
+    """Fresh parameters; can be traced."""
+    loss: Callable[[Sizes, Plan], Loss]
+    """The loss under a plan; a key of None means evaluation, without dropout."""
+    example: Callable[[Sizes], Mapping[str, jax.ShapeDtypeStruct]]
+    """Shapes and dtypes of one example."""
+    read: Callable[[Path, Path | None], Records]
+    """Read the user's data, and structures from a second place if they are kept apart."""
+    demo: Callable[[str], Records]
+    """Embedded data of a split: train or held_out."""
+    batches: Callable[[Records, Sizes, int], Batches]
+    """Shuffled training batches for a seed."""
+    held_out: Callable[[Records, Sizes], Sequence[tuple[str, Features]]]
+    """Named examples to evaluate on, the same at every call."""
+    prior: Callable[[Records], Callable[[Features], float]]
+    """Learn the baseline predictor from training records; it gives the score of an example."""
+
+
+def abstract_batch(case: Case, sizes: Sizes) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shapes of what one step consumes."""
+    return {
+        name: jax.ShapeDtypeStruct((sizes["batch"], *leaf.shape), leaf.dtype)
+        for name, leaf in case.example(sizes).items()
+    }

@@ -1,0 +1,95 @@
+"""Checkpoints of a run: the train state, where the data iterator is, the plan, and the settings of the run.
+
+The two latest and the best are kept. A checkpoint appears under its step only once it is complete, so a run killed
+while saving falls back to the one before.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from orbax.checkpoint.checkpoint_managers import preservation_policy
+
+from elbowroom.memory.plan import Plan
+from elbowroom.memory.step import TrainState
+from elbowroom.studies.run_folder import RunError, RunSettings
+
+
+@contextmanager
+def open_checkpoints(folder: Path) -> Iterator[ocp.CheckpointManager]:
+    """The checkpoints in `folder`/checkpoints."""
+
+    def mean_loss(metrics: dict[str, float]) -> float:
+        return metrics["mean_loss"]
+
+    keep = [
+        preservation_policy.LatestN(2),
+        preservation_policy.BestN(get_metric_fn=mean_loss, reverse=True, n=1),
+    ]
+    options = ocp.CheckpointManagerOptions(
+        enable_async_checkpointing=False,  # the state is donated to the next step, so it must be on disk before that
+        best_fn=mean_loss,
+        best_mode="min",
+        preservation_policy=preservation_policy.AnyPreservationPolicy(keep),
+    )
+    with ocp.CheckpointManager((folder / "checkpoints").absolute(), options=options) as manager:
+        yield manager
+
+
+def save_checkpoint(
+    manager: ocp.CheckpointManager,
+    state: TrainState,
+    data_state: dict[str, Any],
+    *,
+    plan: Plan,
+    settings: RunSettings,
+    mean_loss: float,
+) -> None:
+    """Write the state after its step; does nothing if that step is saved. `mean_loss` decides which is the best."""
+    step = int(state.step)
+    if step in manager.all_steps():
+        return
+    record = {"data": data_state, "plan": plan.to_toml(), "settings": dataclasses.asdict(settings)}
+    manager.save(
+        step,
+        args=ocp.args.Composite(state=ocp.args.StandardSave(_named(_plain(state))), run=ocp.args.JsonSave(record)),
+        metrics={"mean_loss": mean_loss},
+    )
+
+
+def restore_latest(
+    manager: ocp.CheckpointManager, abstract: TrainState, sharding: jax.sharding.Sharding
+) -> tuple[TrainState, dict[str, Any]]:
+    """The latest train state, in the dtypes of `abstract`, and the state of the data iterator.
+
+    Raises `RunError` when there is no complete checkpoint.
+    """
+    step = manager.latest_step()
+    if step is None:
+        raise RunError(f"{manager.directory} holds no complete checkpoint; start another run with --out")
+
+    def placed(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+    leaves = jax.tree.map(placed, jax.eval_shape(_plain, abstract))
+    target = _named(leaves)
+    found = manager.restore(
+        step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
+    )
+    bare = jax.tree.unflatten(jax.tree.structure(leaves), [found.state[name] for name in target])
+    return bare._replace(key=jax.random.wrap_key_data(bare.key)), found.run["data"]
+
+
+def _plain(state: TrainState) -> TrainState:
+    """The random key as the integers that it is made of."""
+    return state._replace(key=jax.random.key_data(state.key))
+
+
+def _named(state: TrainState) -> dict[str, Any]:
+    """Leaves by their path: readable on disk, and independent of the containers that hold them."""
+    leaves, _ = jax.tree.flatten_with_path(state)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

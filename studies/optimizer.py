@@ -1,0 +1,48 @@
+"""AlphaFold's optimizer: Adam with a linear warm-up and one late decay of the learning rate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from elbowroom.memory.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings:
+    """Jumper et al. 2021, Suppl. 1.11.3; counts of samples there are divided by its batch of 128."""
+
+    learning_rate: float = 1e-3
+    warmup_steps: int = 1_000  # 0.128e6 samples
+    decay: float = 0.95
+    decay_after: int = 50_000  # 6.4e6 samples
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    clip_norm: float = 0.1  # L2 norm of each example's own gradient
+
+
+def learning_rate(settings: OptimizerSettings, step: Int[Array, ""]) -> Float[Array, ""]:
+    """Rises over the warm-up to the full rate, and falls once by `decay` after `decay_after` steps."""
+    taken = (step + 1).astype(jnp.float32)
+    warm = jnp.minimum(1.0, taken / settings.warmup_steps)
+    late = jnp.where(step >= settings.decay_after, settings.decay, 1.0)
+    return settings.learning_rate * warm * late.astype(jnp.float32)
+
+
+def make_optimizer(settings: OptimizerSettings, plan: Plan) -> optax.GradientTransformation:
+    """Adam as an update rule; `plan` says in which dtype the first moment waits. Clipping belongs to the step."""
+    adam = optax.scale_by_adam(
+        settings.beta1, settings.beta2, settings.epsilon, mu_dtype=jnp.dtype(plan.optimizer.first_moment)
+    )
+    rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, step))
+    chain = optax.chain(adam, rate)
+
+    def update(gradient: optax.Updates, state: optax.OptState, parameters: optax.Params | None = None) -> Any:
+        with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers, which strict mode refuses
+            return chain.update(gradient, state, parameters)
+
+    return optax.GradientTransformation(chain.init, update)
