@@ -36,7 +36,7 @@ class Recompute:
     modules: bool = False
     """Keep only the inputs of each module of a block, so that one module's inside is alive at a time."""
     groups: int = 1
-    """Cut each stack into this many groups and keep only the inputs of groups (needs `blocks`)."""
+    """Cut each stack into this many groups and keep only the inputs of groups (needs `blocks`; saves no names)."""
     save: tuple[str, ...] = ()
     """Names of activations inside a block to keep all the same (needs `blocks`)."""
 
@@ -185,7 +185,9 @@ def _allowed(hint: Any, value: Any) -> str | None:
     if hint is bool:
         return None if isinstance(value, bool) else "true or false"
     if typing.get_origin(hint) is tuple:
-        fits = isinstance(value, tuple) and all(isinstance(v, str) and v for v in value) and len(set(value)) == len(value)
+        fits = (
+            isinstance(value, tuple) and all(isinstance(v, str) and v for v in value) and len(set(value)) == len(value)
+        )
         return None if fits else "a list of different names"
     if isinstance(hint, types.UnionType) and value is None:
         return None
@@ -196,8 +198,16 @@ def _check_contradictions(plan: Plan) -> None:
     recompute, chunk, offload = plan.recompute, plan.chunk, plan.offload
     both = set(recompute.save) & set(offload.activations)
     contradictions = [
-        (recompute.groups > 1 and not recompute.blocks, f"recompute.groups = {recompute.groups}", "recompute.blocks = true"),
-        (recompute.save and not recompute.blocks, f"recompute.save = {list(recompute.save)}", "recompute.blocks = true"),
+        (
+            recompute.groups > 1 and not recompute.blocks,
+            f"recompute.groups = {recompute.groups}",
+            "recompute.blocks = true",
+        ),
+        (
+            recompute.save and not recompute.blocks,
+            f"recompute.save = {list(recompute.save)}",
+            "recompute.blocks = true",
+        ),
         (
             offload.activations and not recompute.blocks,
             f"offload.activations = {list(offload.activations)}",
@@ -208,6 +218,13 @@ def _check_contradictions(plan: Plan) -> None:
     for contradicted, found, needed in contradictions:
         if contradicted:
             raise PlanError(f"{found} does nothing without {needed}; set that too or remove {found.split(' = ')[0]}")
+    named = [("recompute.save", recompute.save), ("offload.activations", offload.activations)]
+    for key, names in named:
+        if names and recompute.groups > 1:
+            raise PlanError(
+                f"{key} = {list(names)} contradicts recompute.groups = {recompute.groups}: groups keep their inputs "
+                f"and nothing else; remove one of the two"
+            )
     if both:
         name = sorted(both)[0]
         raise PlanError(f"{name!r} is in recompute.save and in offload.activations; keep it in one of them")

@@ -82,6 +82,4 @@ def _spread_over_devices(mean_gradient: Callable[..., Any], plan: Plan) -> Calla
     def local(parameters: PyTree, batch: PyTree, keys: Key[Array, "batch"]) -> Any:
         return jax.lax.pmean(mean_gradient(parameters, batch, keys), "data")
 
-    return jax.shard_map(
-        local, mesh=mesh, in_specs=(everywhere, share, share), out_specs=everywhere, check_vma=False
-    )
+    return jax.shard_map(local, mesh=mesh, in_specs=(everywhere, share, share), out_specs=everywhere, check_vma=False)

@@ -1,0 +1,18 @@
+"""Which dtype computes what: fast arithmetic in the plan's dtype, statistics in float32 at least."""
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from elbowroom.memory.plan import Precision
+
+
+def wide(dtype: DTypeLike) -> jnp.dtype:
+    """The dtype for sums, softmax and normalisation statistics of arrays of `dtype`: float32 at least."""
+    narrow = jnp.dtype(dtype)
+    return narrow if narrow.itemsize >= 4 else jnp.dtype(jnp.float32)
+
+
+def to_compute(array: Float[Array, "*any"], precision: Precision) -> Float[Array, "*any"]:
+    """Cast an activation to the dtype in which the plan computes."""
+    return array.astype(precision.compute)

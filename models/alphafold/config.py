@@ -1,0 +1,73 @@
+"""Sizes of AlphaFold's trunk. Channel numbers from Jumper et al. 2021, Suppl. 1.6, and the published parameters."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaFoldConfig:
+    """Everything that fixes the parameters' shapes and the mathematics, and nothing about memory."""
+
+    evoformer_blocks: int = 48
+    extra_blocks: int = 4
+    msa_channels: int = 256
+    """c_m"""
+    extra_msa_channels: int = 64
+    """c_e"""
+    pair_channels: int = 128
+    """c_z"""
+    single_channels: int = 384
+    """c_s"""
+    msa_heads: int = 8
+    pair_heads: int = 4
+    outer_channels: int = 32
+    """channels of either side of the outer product mean"""
+    transition_factor: int = 4
+    msa_dropout: float = 0.15
+    pair_dropout: float = 0.25
+    relative_window: int = 32
+    """residue offsets beyond this share one encoding (Suppl. Algorithm 4)"""
+    previous_bins: int = 15
+    """bins of the previous structure's distances, 3.25 to 20.75 Angstrom (Suppl. Algorithm 32)"""
+    distogram_bins: int = 64
+    """2.3125 to 21.6875 Angstrom (Suppl. 1.9.8)"""
+
+
+def monomer() -> AlphaFoldConfig:
+    """The published size: 48 Evoformer and 4 extra-MSA blocks."""
+    return AlphaFoldConfig()
+
+
+def true_channels(blocks: int) -> AlphaFoldConfig:
+    """The published channels with fewer blocks, one of them for extra sequences: for measuring memory."""
+    return AlphaFoldConfig(evoformer_blocks=blocks, extra_blocks=1)
+
+
+def small(blocks: int = 4) -> AlphaFoldConfig:
+    """A trunk which two CPU cores can train: same architecture, narrower."""
+    return AlphaFoldConfig(
+        evoformer_blocks=blocks,
+        extra_blocks=1,
+        msa_channels=64,
+        extra_msa_channels=32,
+        pair_channels=48,
+        single_channels=64,
+        msa_heads=4,
+        outer_channels=12,
+        transition_factor=2,
+    )
+
+
+def tiny() -> AlphaFoldConfig:
+    """For tests: every part present, as narrow as it can be without symmetries."""
+    return AlphaFoldConfig(
+        evoformer_blocks=3,
+        extra_blocks=2,
+        msa_channels=12,
+        extra_msa_channels=8,
+        pair_channels=8,
+        single_channels=6,
+        msa_heads=2,
+        pair_heads=2,
+        outer_channels=5,
+        transition_factor=2,
+    )

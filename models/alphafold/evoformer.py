@@ -1,0 +1,206 @@
+"""The Evoformer block and its variant for extra sequences, in the published order (Suppl. Algorithms 6 and 18)."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from einops import rearrange
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Key
+
+from elbowroom.memory.chunk import map_rows
+from elbowroom.memory.plan import Plan
+from elbowroom.memory.precision import wide
+from elbowroom.memory.recompute import name, recomputed_module, scan_blocks
+from elbowroom.models.alphafold.attention import (
+    MSAColumnAttention,
+    MSAColumnGlobalAttention,
+    MSARowAttentionWithPairBias,
+    TriangleAttention,
+)
+from elbowroom.models.alphafold.config import AlphaFoldConfig
+from elbowroom.models.layers import LayerNorm, Linear, along_last, initial_weights, shared_dropout
+
+type Msa = Float[Array, "seq res c_m"]
+type Pair = Float[Array, "res res c_z"]
+
+
+class Transition(nnx.Module):
+    """Two-layer perceptron at every position (Suppl. Algorithms 9 and 15)."""
+
+    def __init__(self, channels: int, factor: int, *, rngs: nnx.Rngs):
+        self.input_layer_norm = LayerNorm(channels)
+        self.transition1 = Linear(channels, factor * channels, rngs=rngs, start="relu")
+        self.transition2 = Linear(factor * channels, channels, rngs=rngs, start="zero")
+
+    def __call__(self, act: Float[Array, "row column c"], plan: Plan) -> Float[Array, "row column c"]:
+        def rows(some: Float[Array, "row column c"]) -> Float[Array, "row column c"]:
+            return self.transition2(jax.nn.relu(self.transition1(self.input_layer_norm(some))))
+
+        return map_rows(rows, act, size=plan.chunk.rows)
+
+
+class OuterProductMean(nnx.Module):
+    """What two residues' columns of the MSA have to do with each other (Suppl. Algorithm 10).
+
+    The sum over sequences is divided by 1e-3 + the number that hold both residues, bias included.
+    """
+
+    def __init__(self, msa_channels: int, outer_channels: int, pair_channels: int, *, rngs: nnx.Rngs):
+        self.layer_norm_input = LayerNorm(msa_channels)
+        self.left_projection = Linear(msa_channels, outer_channels, rngs=rngs)
+        self.right_projection = Linear(msa_channels, outer_channels, rngs=rngs)
+        shape = (outer_channels, outer_channels, pair_channels)
+        self.output_w = nnx.Param(initial_weights("zero", rngs, shape, outer_channels**2))
+        self.output_b = nnx.Param(jnp.zeros((pair_channels,), jnp.float32))
+
+    def __call__(self, msa: Msa, mask: Bool[Array, "seq res"], plan: Plan) -> Pair:
+        def project(some: Float[Array, "row res c_m"], valid: Bool[Array, "row res"]) -> tuple[Array, Array]:
+            normed = self.layer_norm_input(some)
+            present = valid[..., None]
+            return tuple(jnp.where(present, f(normed), 0) for f in (self.left_projection, self.right_projection))  # pyright: ignore[reportReturnType]
+
+        left, right = map_rows(project, msa, mask, size=plan.chunk.rows)
+        statistics = wide(msa.dtype)
+        present = mask.astype(statistics)
+        count = present.T @ present
+        weights = self.output_w[...].astype(msa.dtype)
+
+        def rows(some: Float[Array, "row seq c"], together: Float[Array, "row res"]) -> Float[Array, "row res c_z"]:
+            outer = jnp.einsum("isc,sjd->ijcd", some, right, preferred_element_type=statistics).astype(msa.dtype)
+            total = jnp.einsum("ijcd,cdz->ijz", outer, weights, preferred_element_type=statistics)
+            total = total + along_last(self.output_b[...], total)
+            return (total / (1e-3 + together[..., None])).astype(msa.dtype)
+
+        return map_rows(rows, left.swapaxes(0, 1), count, size=plan.chunk.rows)
+
+
+class TriangleMultiplication(nnx.Module):
+    """Update an edge from the other two edges of every triangle (Suppl. Algorithms 11 and 12)."""
+
+    def __init__(self, channels: int, *, incoming: bool, rngs: nnx.Rngs):
+        self.incoming = incoming
+        self.layer_norm_input = LayerNorm(channels)
+        self.left_projection = Linear(channels, channels, rngs=rngs)
+        self.right_projection = Linear(channels, channels, rngs=rngs)
+        self.left_gate = Linear(channels, channels, rngs=rngs, start="gate")
+        self.right_gate = Linear(channels, channels, rngs=rngs, start="gate")
+        self.center_layer_norm = LayerNorm(channels)
+        self.output_projection = Linear(channels, channels, rngs=rngs, start="zero")
+        self.gating_linear = Linear(channels, channels, rngs=rngs, start="gate")
+
+    def __call__(self, pair: Pair, mask: Bool[Array, "res res"], plan: Plan) -> Pair:
+        """Row i of the result needs one side's edges at i and all edges of the other side.
+
+        Outgoing: sum_k left[i, k] right[j, k]. Incoming: sum_k left[k, j] right[k, i], which is the same sum over
+        the transposed edges with the sides exchanged.
+        """
+        edges, valid = (pair.swapaxes(0, 1), mask.T) if self.incoming else (pair, mask)
+        mine, others = (self._right, self._left) if self.incoming else (self._left, self._right)
+        other = rearrange(map_rows(others, edges, valid, size=plan.chunk.rows), "j k c -> c j k")
+
+        def rows(some: Pair, edge: Pair, present: Bool[Array, "row res"]) -> Pair:
+            product = name(jnp.einsum("ikc,cjk->ijc", mine(edge, present), other), "triangle_product")
+            gate = jax.nn.sigmoid(self.gating_linear(self.layer_norm_input(some)))
+            return self.output_projection(self.center_layer_norm(product)) * gate
+
+        return map_rows(rows, pair, edges, valid, size=plan.chunk.rows)
+
+    def _left(self, edges: Float[Array, "row res c"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
+        return self._side(edges, valid, self.left_projection, self.left_gate)
+
+    def _right(self, edges: Float[Array, "row res c"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
+        return self._side(edges, valid, self.right_projection, self.right_gate)
+
+    def _side(self, edges: Any, valid: Any, projection: Linear, gate: Linear) -> Float[Array, "row res c"]:
+        normed = self.layer_norm_input(edges)
+        return jnp.where(valid[..., None], projection(normed) * jax.nn.sigmoid(gate(normed)), 0)
+
+
+class EvoformerBlock(nnx.Module):
+    """One block of the main stack (Suppl. Algorithm 6), or of the narrow stack for `extra` sequences (Algorithm 18)."""
+
+    def __init__(self, config: AlphaFoldConfig, *, extra: bool, rngs: nnx.Rngs):
+        msa = config.extra_msa_channels if extra else config.msa_channels
+        pair, factor = config.pair_channels, config.transition_factor
+        self.pair_dropout, self.msa_dropout = config.pair_dropout, config.msa_dropout
+        self.msa_row_attention_with_pair_bias = MSARowAttentionWithPairBias(msa, pair, config.msa_heads, rngs=rngs)
+        if extra:
+            self.msa_column_global_attention = MSAColumnGlobalAttention(msa, config.msa_heads, rngs=rngs)
+        else:
+            self.msa_column_attention = MSAColumnAttention(msa, config.msa_heads, rngs=rngs)
+        self.column = "msa_column_global_attention" if extra else "msa_column_attention"
+        self.msa_transition = Transition(msa, factor, rngs=rngs)
+        self.outer_product_mean = OuterProductMean(msa, config.outer_channels, pair, rngs=rngs)
+        self.triangle_multiplication_outgoing = TriangleMultiplication(pair, incoming=False, rngs=rngs)
+        self.triangle_multiplication_incoming = TriangleMultiplication(pair, incoming=True, rngs=rngs)
+        self.triangle_attention_starting_node = TriangleAttention(pair, config.pair_heads, ending=False, rngs=rngs)
+        self.triangle_attention_ending_node = TriangleAttention(pair, config.pair_heads, ending=True, rngs=rngs)
+        self.pair_transition = Transition(pair, factor, rngs=rngs)
+
+    def __call__(
+        self,
+        msa: Msa,
+        pair: Pair,
+        msa_mask: Bool[Array, "seq res"],
+        pair_mask: Bool[Array, "res res"],
+        key: Key[Array, ""] | None,
+        plan: Plan,
+    ) -> tuple[Msa, Pair]:
+        """Updated representations; `key` draws the dropout masks, None switches dropout off."""
+        msa, pair = name(msa, "msa_in"), name(pair, "pair_in")
+        keys = [None] * 5 if key is None else list(jax.random.split(key, 5))
+        update = self._update("msa_row_attention_with_pair_bias", plan, msa, pair, msa_mask)
+        msa = msa + shared_dropout(update, keys[4], rate=self.msa_dropout, axis=0)
+        msa = msa + self._update(self.column, plan, msa, msa_mask)
+        msa = msa + self._update("msa_transition", plan, msa)
+        pair = pair + self._update("outer_product_mean", plan, msa, msa_mask)
+        for key, label, axis in zip(keys, TRIANGLES, (0, 0, 0, 1), strict=False):
+            update = self._update(label, plan, pair, pair_mask)
+            pair = pair + shared_dropout(update, key, rate=self.pair_dropout, axis=axis)
+        return msa, pair + self._update("pair_transition", plan, pair)
+
+    def _update(self, label: str, plan: Plan, *inputs: Array) -> Float[Array, "row column c"]:
+        """What the module called `label` adds, recomputed where the plan says so, and named after it."""
+        module = getattr(self, label)
+        return name(recomputed_module(lambda *arrays: module(*arrays, plan), plan.recompute)(*inputs), label)
+
+
+TRIANGLES = (
+    "triangle_multiplication_outgoing",
+    "triangle_multiplication_incoming",
+    "triangle_attention_starting_node",
+    "triangle_attention_ending_node",
+)
+
+
+def stack(config: AlphaFoldConfig, blocks: int, *, extra: bool, rngs: nnx.Rngs) -> EvoformerBlock:
+    """`blocks` equal blocks as one module whose parameters have the blocks on their first axis."""
+
+    @nnx.split_rngs(splits=blocks)
+    @nnx.vmap(in_axes=(0,))
+    def make(one: nnx.Rngs) -> EvoformerBlock:
+        return EvoformerBlock(config, extra=extra, rngs=one)
+
+    return make(rngs)
+
+
+def run_stack(
+    blocks: EvoformerBlock,
+    msa: Msa,
+    pair: Pair,
+    msa_mask: Bool[Array, "seq res"],
+    pair_mask: Bool[Array, "res res"],
+    key: Key[Array, ""] | None,
+    plan: Plan,
+) -> tuple[Msa, Pair]:
+    """All blocks of a `stack` in one scan, each with a dropout key of its own."""
+    graph, parameters = nnx.split(blocks)
+    depth = jax.tree.leaves(parameters)[0].shape[0]
+    keys = None if key is None else jax.random.split(key, depth)
+
+    def block(activations: tuple[Msa, Pair], layer: tuple[nnx.State, Any]) -> tuple[Msa, Pair]:
+        module = nnx.merge(graph, layer[0])
+        return module(*activations, msa_mask, pair_mask, layer[1], plan)
+
+    return scan_blocks(block, (msa, pair), (parameters, keys), plan)

@@ -1,0 +1,66 @@
+"""Layers with AlphaFold's parameter names and shapes, which other models share.
+
+Parameters stay in their own dtype and are cast to that of the activations where they are used.
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from elbowroom.memory.precision import wide
+
+type Start = Literal["linear", "relu", "zero", "gate"]
+
+
+def initial_weights(start: Start, rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
+    """Truncated normal of variance 1 / fan_in (2 / fan_in before a ReLU), or zeros (Jumper et al. 2021, Suppl. 1.11.4)."""
+    if start in ("zero", "gate"):
+        return jnp.zeros(shape, jnp.float32)
+    scale = (2.0 if start == "relu" else 1.0) / fan_in
+    initializer = nnx.initializers.truncated_normal(stddev=scale**0.5 / 0.87962566103423978)
+    return initializer(rngs.params(), shape, jnp.float32)
+
+
+class Linear(nnx.Module):
+    """y = x W + b over the last axis; `weights` is (inputs, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int, *, rngs: nnx.Rngs, start: Start = "linear"):
+        self.weights = nnx.Param(initial_weights(start, rngs, (inputs, outputs), inputs))
+        self.bias = nnx.Param(jnp.full((outputs,), 1.0 if start == "gate" else 0.0, jnp.float32))
+
+    def __call__(self, x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
+        return x @ self.weights[...].astype(x.dtype) + along_last(self.bias[...], x)
+
+
+class LayerNorm(nnx.Module):
+    """Normalise the last axis to mean 0 and variance 1, then scale and shift. Statistics in float32 at least."""
+
+    def __init__(self, channels: int):
+        self.scale = nnx.Param(jnp.ones((channels,), jnp.float32))
+        self.offset = nnx.Param(jnp.zeros((channels,), jnp.float32))
+
+    def __call__(self, x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
+        precise = x.astype(wide(x.dtype))
+        centred = precise - precise.mean(-1, keepdims=True)
+        variance = jnp.square(centred).mean(-1, keepdims=True)
+        normal = centred * jax.lax.rsqrt(variance + 1e-5)
+        return (normal * along_last(self.scale[...], normal) + along_last(self.offset[...], normal)).astype(x.dtype)
+
+
+def along_last(vector: Float[Array, "c"], like: Float[Array, "*any c"]) -> Float[Array, "*ones c"]:
+    """A parameter vector in the dtype and rank of the activations it meets."""
+    return vector.astype(like.dtype).reshape(*[1] * (like.ndim - 1), -1)
+
+
+def shared_dropout(
+    update: Float[Array, "row column c"], key: Key[Array, ""] | None, *, rate: float, axis: int
+) -> Float[Array, "row column c"]:
+    """Dropout with one mask for all positions of `axis` (Jumper et al. 2021, Suppl. 1.11.6); no key, no dropout."""
+    if key is None or rate == 0.0:
+        return update
+    shape = tuple(1 if a == axis else n for a, n in enumerate(update.shape))
+    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
+    return jnp.where(keep, update / jnp.asarray(1.0 - rate, update.dtype), jnp.zeros((), update.dtype))
