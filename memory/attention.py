@@ -79,7 +79,7 @@ def _tiled_forward(tile: Tile, query: Query, key: Keys, value: Keys, mask: Any, 
     def some_queries(carry: tuple[Array, Array, Array], index: Int[Array, ""]) -> tuple[Any, None]:
         out, highest, total = carry
         start, _ = slice_bounds(length, size, index)
-        part, most, sums = _read(tile[1], take(query, start, size, 1), key, value, mask, _rows_of(bias, start, size))
+        part, most, sums = _read(tile[1], take(query, start, size, 1), key, value, mask, _part(bias, start, size, 1))
         return (put(out, part, start, 1), put(highest, most, start, 2), put(total, sums, start, 2)), None
 
     zeros = jnp.zeros((row, head, length), statistics)
@@ -89,12 +89,8 @@ def _tiled_forward(tile: Tile, query: Query, key: Keys, value: Keys, mask: Any, 
     return out, (query, key, value, mask, bias, out, highest, total)
 
 
-def _rows_of(bias: Bias | None, start: Int[Array, ""], size: int) -> Bias | None:
-    return None if bias is None else take(bias, start, size, 1)
-
-
-def _columns_of(bias: Bias | None, start: Int[Array, ""], size: int) -> Bias | None:
-    return None if bias is None else take(bias, start, size, 2)
+def _part(bias: Bias | None, start: Int[Array, ""], size: int, axis: int) -> Float[Array, "head part_q part_k"] | None:
+    return None if bias is None else take(bias, start, size, axis)
 
 
 def _read(
@@ -120,10 +116,10 @@ def _read(
 
 
 def _tile_logits(
-    query: Query, key: Keys, mask: Any, bias: Any, start: Int[Array, ""], fresh: Bool[Array, "k"], size: int
-) -> Float[Array, "row head q k"]:
+    query: Query, key: Keys, mask: Any, bias: Any, start: Int[Array, ""], fresh: Bool[Array, "part"], size: int
+) -> Float[Array, "row head q part"]:
     """Logits against one slice of keys; keys that an earlier slice covered count as absent."""
-    logits = _logits(query, take(key, start, size, 1), take(mask, start, size, 1), _columns_of(bias, start, size))
+    logits = _logits(query, take(key, start, size, 1), take(mask, start, size, 1), _part(bias, start, size, 2))
     return jnp.where(fresh[None, None, None, :], logits, -jnp.inf)
 
 
@@ -134,13 +130,13 @@ def _tiled_backward(tile: Tile, saved: Any, cotangent: Query) -> tuple[Any, ...]
     # Row sums of weights x their gradient: what the softmax's derivative subtracts.
     centre = jnp.einsum("rqhc,rqhc->rhq", cotangent.astype(statistics), out.astype(statistics))
 
-    def some_queries(carry: tuple[Array, ...], index: Int[Array, ""]) -> tuple[Any, None]:
+    def some_queries(carry: tuple[Array | None, ...], index: Int[Array, ""]) -> tuple[Any, None]:
         to_query, to_key, to_value, to_bias = carry
         start, fresh = slice_bounds(length, size, index)
         seen = jnp.where(fresh[None, :, None, None], take(cotangent, start, size, 1), 0)
         centred = jnp.where(fresh[None, None, :], take(centre, start, size, 2), 0)
         softmax = (take(highest, start, size, 2), take(total, start, size, 2), centred)
-        of = (take(query, start, size, 1), softmax, seen, _rows_of(bias, start, size))
+        of = (take(query, start, size, 1), softmax, seen, _part(bias, start, size, 1))
         part, to_key, to_value, part_bias = _unread(tile[1], key, value, mask, of, to_key, to_value)
         kept = jnp.where(fresh[None, :, None, None], part, take(to_query, start, size, 1).astype(part.dtype))
         to_query = put(to_query, kept, start, 1)
@@ -159,7 +155,7 @@ def _unread(size: int, key: Keys, value: Keys, mask: Any, of: Any, to_key: Array
     query, (highest, total, centre), cotangent, bias = of
     length, statistics = key.shape[1], wide(query.dtype)
 
-    def some_keys(carry: tuple[Array, ...], index: Int[Array, ""]) -> tuple[Any, None]:
+    def some_keys(carry: tuple[Array | None, ...], index: Int[Array, ""]) -> tuple[Any, None]:
         to_query, to_key, to_value, to_bias = carry
         start, fresh = slice_bounds(length, size, index)
         logits = _tile_logits(query, key, mask, bias, start, fresh, size)

@@ -10,7 +10,7 @@ import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import tomli_w
 
@@ -110,7 +110,7 @@ class Plan:
         return tomli_w.dumps(self.to_dict())
 
     @classmethod
-    def from_dict(cls, tables: dict[str, Any]) -> Self:
+    def from_dict(cls, tables: dict[str, Any]) -> "Plan":
         """Raises `PlanError` on unknown sections or keys, wrong types, impossible values and contradictions."""
         sections = {f.name: f.default_factory for f in dataclasses.fields(cls)}
         built = {}
@@ -121,14 +121,14 @@ class Plan:
         return cls(**built)
 
     @classmethod
-    def from_toml(cls, text: str) -> Self:
+    def from_toml(cls, text: str) -> "Plan":
         try:
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise PlanError(f"the plan is not valid TOML: {error}") from None
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Plan":
         """Read a plan from a TOML file; errors name the file."""
         try:
             return cls.from_toml(path.read_text(encoding="utf-8"))

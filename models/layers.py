@@ -32,7 +32,8 @@ class Linear(nnx.Module):
         self.bias = nnx.Param(jnp.full((outputs,), 1.0 if start == "gate" else 0.0, jnp.float32))
 
     def __call__(self, x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
-        return x @ self.weights[...].astype(x.dtype) + along_last(self.bias[...], x)
+        y = x @ self.weights[...].astype(x.dtype)
+        return y + along_last(self.bias[...], y)
 
 
 class LayerNorm(nnx.Module):

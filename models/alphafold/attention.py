@@ -43,7 +43,7 @@ class GatedAttention(nnx.Module):
         read = attention(query, key, value, mask, bias, queries=chunk.queries, keys=chunk.keys)
         return self.gated(read, act)
 
-    def gated(self, read: Float[Array, "row k head width"], act: Float[Array, "row k c"]) -> Float[Array, "row k c"]:
+    def gated(self, read: Float[Array, "row #k head width"], act: Float[Array, "row k c"]) -> Float[Array, "row k c"]:
         gate = _heads(act, self.gating_w[...]) + self.gating_b[...].astype(act.dtype)[None, None]
         out = jnp.einsum("rkhd,hdc->rkc", read * jax.nn.sigmoid(gate), self.output_w[...].astype(act.dtype))
         return out + along_last(self.output_b[...], out)
@@ -95,7 +95,11 @@ class MSARowAttentionWithPairBias(PairBias):
         self.attention = GatedAttention(channels, heads, rngs=rngs)
 
     def __call__(
-        self, msa: Float[Array, "seq res c_m"], pair: Float[Array, "res res c_z"], mask: Bool[Array, "seq res"], plan: Plan
+        self,
+        msa: Float[Array, "seq res c_m"],
+        pair: Float[Array, "res res c_z"],
+        mask: Bool[Array, "seq res"],
+        plan: Plan,
     ) -> Float[Array, "seq res c_m"]:
         bias = self.bias(pair, self.feat_2d_norm, plan.chunk)
 
@@ -158,5 +162,3 @@ class TriangleAttention(PairBias):
 
         update = map_rows(rows, pair, mask, size=plan.chunk.rows)
         return update.swapaxes(0, 1) if self.ending else update
-
-

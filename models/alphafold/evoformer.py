@@ -23,6 +23,7 @@ from elbowroom.models.layers import LayerNorm, Linear, along_last, initial_weigh
 
 type Msa = Float[Array, "seq res c_m"]
 type Pair = Float[Array, "res res c_z"]
+type PairRows = Float[Array, "row res c_z"]
 
 
 class Transition(nnx.Module):
@@ -99,7 +100,7 @@ class TriangleMultiplication(nnx.Module):
         mine, others = (self._right, self._left) if self.incoming else (self._left, self._right)
         other = rearrange(map_rows(others, edges, valid, size=plan.chunk.rows), "j k c -> c j k")
 
-        def rows(some: Pair, edge: Pair, present: Bool[Array, "row res"]) -> Pair:
+        def rows(some: PairRows, edge: PairRows, present: Bool[Array, "row res"]) -> PairRows:
             product = name(jnp.einsum("ikc,cjk->ijc", mine(edge, present), other), "triangle_product")
             gate = jax.nn.sigmoid(self.gating_linear(self.layer_norm_input(some)))
             return self.output_projection(self.center_layer_norm(product)) * gate

@@ -6,6 +6,7 @@ on the first axis in both.
 
 from collections.abc import Mapping
 
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Float
@@ -36,7 +37,8 @@ def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..
     if problems:
         raise WeightsError("the parameters do not fit the model:\n  " + "\n  ".join(problems))
     state = nnx.to_flat_state(nnx.state(model, nnx.Param))
-    nnx.update(model, nnx.from_flat_state([(path, leaf.replace(arrays[_published(path, prefix)])) for path, leaf in state]))
+    filled = [(path, leaf.replace(jnp.asarray(arrays[_published(path, prefix)]))) for path, leaf in state]
+    nnx.update(model, nnx.from_flat_state(filled))
 
 
 def _published(path: tuple[str | int, ...], prefix: str) -> str:

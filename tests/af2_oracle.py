@@ -1,0 +1,91 @@
+"""Reads the reference numbers of the original AlphaFold 2, from any folder laid out like `tests/oracles`.
+
+The environment variable `ELBOWROOM_ORACLES` names another such folder. A case is a folder with `params.json`; all
+sizes are read from its arrays.
+"""
+
+import json
+import math
+import os
+import zlib
+from functools import cache
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from elbowroom.models.alphafold.config import AlphaFoldConfig
+from elbowroom.models.alphafold.weights import PREFIX, load_published
+
+ROOT = Path(os.environ.get("ELBOWROOM_ORACLES", Path(__file__).parent / "oracles"))
+STACKED = ("/evoformer_iteration", "/extra_msa_stack", "/__layer_stack_no_state")
+
+
+def cases(file: str) -> list[Path]:
+    """Folders of AlphaFold cases that hold `file`; never an empty list, or parity would pass unseen."""
+    found = sorted(path.parent for path in ROOT.rglob("params.json") if (path.parent / file).exists())
+    if not found:
+        raise FileNotFoundError(f"no AlphaFold case with {file} under {ROOT}")
+    return found
+
+
+@cache
+def arrays(case: Path, file: str) -> dict[str, np.ndarray]:
+    with np.load(case / file) as stored:
+        return dict(stored)
+
+
+@cache
+def shapes(case: Path) -> dict[str, tuple[int, ...]]:
+    return {k: tuple(v) for k, v in json.loads((case / "params.json").read_text())["params"].items()}
+
+
+def parameter(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The rule by which the reference made its parameters from their published names."""
+    scope, leaf = name.split("//")
+    x = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape, np.float32)
+    if leaf == "scale":
+        return np.float32(1) + np.float32(0.1) * x
+    if leaf in ("offset", "bias") or leaf.endswith("_b"):
+        return np.float32(0.1) * x
+    if any(s in scope for s in STACKED):
+        shape = shape[1:]
+    fan_in = shape[0] if leaf in ("query_w", "key_w", "value_w", "gating_w") else math.prod(shape[:-1])
+    return x * np.float32((0.2 if scope.endswith("/affine_update") else 1.0) / math.sqrt(fan_in))
+
+
+def config(case: Path) -> AlphaFoldConfig:
+    """All sizes from the shapes of the case's parameters."""
+    at = {name.removeprefix(f"{PREFIX}/"): shape for name, shape in shapes(case).items()}
+    block, extra = "evoformer/evoformer_iteration", "evoformer/extra_msa_stack"
+    blocks, msa, heads, _ = at[f"{block}/msa_column_attention/attention//query_w"]
+    _, pair, pair_heads, _ = at[f"{block}/triangle_attention_starting_node/attention//query_w"]
+    return AlphaFoldConfig(
+        evoformer_blocks=blocks,
+        extra_blocks=at[f"{extra}/msa_transition/transition1//weights"][0],
+        msa_channels=msa,
+        extra_msa_channels=at[f"{extra}/msa_transition/transition1//weights"][1],
+        pair_channels=pair,
+        single_channels=at["evoformer/single_activations//weights"][1],
+        msa_heads=heads,
+        pair_heads=pair_heads,
+        outer_channels=at[f"{block}/outer_product_mean/left_projection//weights"][2],
+        transition_factor=at[f"{block}/msa_transition/transition1//weights"][2] // msa,
+        distogram_bins=at["distogram_head/half_logits//weights"][1],
+    )
+
+
+def load(module: nnx.Module, case: Path, scope: str, layer: int | None = None) -> None:
+    """Fill `module` with the case's parameters under `scope`; `layer` picks one block of a stack."""
+    prefix = f"{PREFIX}/{scope}"
+    own = {n: parameter(n, s) for n, s in shapes(case).items() if n.startswith((f"{prefix}/", f"{prefix}//"))}
+    load_published(module, {n: a if layer is None else a[layer] for n, a in own.items()}, prefix)
+
+
+def assert_close(case: Path, file: str, name: str, got: jnp.ndarray) -> None:
+    """Compare with `outputs/name` within ten times the reference's own float32 error (2e-5 at least)."""
+    want = arrays(case, f"{file}.npz")[f"outputs/{name}"]
+    noise = json.loads((case / "noise.json").read_text()).get(file, {}).get(name, {"error": 0.0, "scale": 1.0})
+    tolerance = max(10 * noise["error"], 2e-5)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=tolerance, atol=tolerance * noise["scale"], err_msg=name)
