@@ -1,0 +1,29 @@
+"""A window of a chain: training sees a fixed number of residues."""
+
+import numpy as np
+
+from elbowroom.datasets.proteins.alignment import Alignment
+from elbowroom.datasets.proteins.protein import Protein
+from elbowroom.datasets.proteins.structure import Structure
+
+
+def crop(protein: Protein, start: int, length: int) -> Protein:
+    """The residues from `start` on, at most `length` of them, in sequence, alignment and structure."""
+    window = slice(start, start + length)
+    alignment, structure = protein.alignment, protein.structure
+    if alignment is not None:
+        alignment = Alignment(msa=alignment.msa[:, window], deletions=alignment.deletions[:, window])
+    if structure is not None:
+        structure = Structure(
+            residue_index=structure.residue_index[window],
+            atom_positions=structure.atom_positions[window],
+            atom_mask=structure.atom_mask[window],
+            resolution=structure.resolution,
+        )
+    return Protein(name=protein.name, sequence=protein.sequence[window], alignment=alignment, structure=structure)
+
+
+def random_crop(protein: Protein, length: int, random: np.random.Generator) -> Protein:
+    """A contiguous window whose start is uniform over all places where it fits (Jumper et al. 2021, Suppl. 1.2.8)."""
+    start = int(random.integers(max(len(protein.sequence) - length, 0) + 1))
+    return crop(protein, start, length)
