@@ -26,7 +26,7 @@ def pack(source: Path) -> None:
     chains = np.load(source / "pdb_msa_chains.npz")
     ends = np.cumsum(chains["length"])
     chosen = [i for split, count in _CHAINS.items() for i in np.flatnonzero(chains["split"] == split)[:count]]
-    residues = np.concatenate([np.arange(ends[i] - chains["length"][i], ends[i]) for i in chosen])
+    residues = np.concatenate([range(ends[i] - chains["length"][i], ends[i]) for i in chosen])
     with tarfile.open(source / "pdb_msa_a3m.tar.gz") as archive:
         queries = [_alignment(archive, str(chains["ids"][i])) for i in chosen]
     np.savez_compressed(

@@ -16,7 +16,7 @@ from elbowroom.datasets.proteins.residues import Residue, component_letter, on_a
 from elbowroom.datasets.proteins.structure import Structure, centred
 
 LEAST_IDENTITY: Final = 0.9
-"""of the resolved residues with those of the sequence that they are placed on"""
+"""with which a structure is taken to be that of a sequence"""
 _GAPS: Final = (-11, -1)
 """to open and to extend, with BLOSUM62"""
 _SHARED_ATOMS: Final = [ATOM_INDEX[name] for name in ("N", "CA", "C", "O", "CB")]
@@ -42,6 +42,7 @@ class Placement:
     differences: tuple[str, ...]
     """Such as `A12G`: letter of the sequence, position from 1, letter of the structure."""
     identity: float
+    """Equal pairs, over the length of the shorter side: neither a tag nor a fragment lowers it."""
 
 
 def place(sequence: str, residues: str, numbers: Sequence[int] | None = None) -> Placement:
@@ -53,7 +54,7 @@ def place(sequence: str, residues: str, numbers: Sequence[int] | None = None) ->
     placed = position >= 0
     differing = placed & (wanted[position] != found) & (wanted[position] != UNKNOWN) & (found != UNKNOWN)
     differences = tuple(f"{sequence[position[i]]}{position[i] + 1}{residues[i]}" for i in np.flatnonzero(differing))
-    identity = (placed.sum() - differing.sum()) / max(len(residues), 1)
+    identity = (placed.sum() - differing.sum()) / min(len(sequence), len(residues))
     return Placement(position=position, differences=differences, identity=float(identity))
 
 
