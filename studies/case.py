@@ -64,8 +64,10 @@ class Case:
     optimizer: OptimizerSettings
     plan: Plan
     """Used when the user chooses neither a plan nor a budget."""
-    techniques: Mapping[str, Plan]
-    """Plans to compare, by name; the first is the baseline."""
+    techniques: Callable[[Sizes], Mapping[str, Plan]]
+    """Plans to compare at these sizes, by name; the first is the baseline."""
+    compared_sizes: Mapping[str, int]
+    """Sizes that differ in a comparison, whose baseline must fit the machine."""
     score: str
     """The metric of the loss that evaluation reports; lower is better."""
     score_meaning: str
@@ -77,10 +79,12 @@ class Case:
     """The loss under a plan; a key of None means evaluation, without dropout."""
     example: Callable[[Sizes], Mapping[str, jax.ShapeDtypeStruct]]
     """Shapes and dtypes of one example."""
+    chunk_axes: Callable[[Sizes], Mapping[str, Mapping[str, int]]]
+    """For each field of `Plan.chunk`, the axes that it cuts and their lengths."""
     read: Callable[[Path, Path | None], Records]
     """Read the user's data, and structures from a second place if they are kept apart."""
     demo: Callable[[str], Records]
-    """Embedded data of a split: train or held_out."""
+    """Embedded data of a split: train or test."""
     batches: Callable[[Records, Sizes, int], Batches]
     """Shuffled training batches for a seed."""
     held_out: Callable[[Records, Sizes], Sequence[tuple[str, Features]]]

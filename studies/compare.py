@@ -104,7 +104,7 @@ class _Running:
     def __init__(self, comparison: Comparison, plan: Plan, batch: Features) -> None:
         self.plan, self.compiled = plan, comparison.compile(plan)
         self._batch = jax.device_put(dict(batch))
-        self._state, metrics = self.compiled.executable(jax.jit(lambda: comparison.state(plan))(), self._batch)
+        self._state, metrics = self.compiled.executable(comparison.state(plan), self._batch)
         self.loss = float(metrics["loss"])
         first_moment = optax.tree.get(self._state.optimizer, "mu")
         scale = np.float32(1 - comparison.case.optimizer.beta1)

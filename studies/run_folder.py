@@ -29,27 +29,40 @@ class RunSettings:
     """Fingerprint of the training records."""
 
 
-def claim_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:
-    """Start a run in an empty or new folder, or make sure that the run to be resumed is the same one.
+def inspect_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:
+    """Make sure that a run can start in `folder`, or that the run to be resumed there is the same one.
 
-    Raises `RunError` if the folder holds something else, cannot be written, or its run has other settings.
+    Raises `RunError` if the folder holds something else, cannot be read, or its run has other settings.
     """
     if resume:
         _require_same(folder, settings)
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        occupied = any(folder.iterdir())
         if (folder / "run.json").exists():
             raise RunError(f"{folder} already holds a run; add --resume to continue it, or choose another --out")
-        if occupied:
+        if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder} is not empty and holds no run; choose an empty or new folder with --out")
+    except OSError as error:
+        raise _unusable(folder, error) from None
+
+
+def claim_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:
+    """Inspect the folder, and write what a new run is into it. Raises `RunError`."""
+    inspect_folder(folder, settings, resume=resume)
+    if resume:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         record = {**dataclasses.asdict(settings), "started_with": provenance()}
         (folder / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    except (FileExistsError, NotADirectoryError):
-        raise RunError(f"{folder} is a file or lies in one; --out must name a folder") from None
     except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror}; choose another --out") from None
+        raise _unusable(folder, error) from None
+
+
+def _unusable(folder: Path, error: OSError) -> RunError:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return RunError(f"{folder} is a file or lies in one; --out must name a folder")
+    return RunError(f"{folder} cannot be written: {error.strerror}; choose another --out")
 
 
 def _require_same(folder: Path, settings: RunSettings) -> None:

@@ -25,7 +25,7 @@ def terminal_table(title: str, columns: Sequence[Column], rows: Sequence[Row], c
     """Left-aligned words, right-aligned numbers."""
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for number, column in enumerate(columns):
-        table.add_column(column.title, justify="left" if number == 0 else "right")
+        table.add_column(column.title, justify="left" if number == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*_shown(columns, row))
     return table

@@ -76,7 +76,7 @@ def train(training: Training, console: Console) -> TrainState:
             state, data_state = restore_latest(checkpoints, abstract_state(training), sharding)
             batches.set_state(data_state)
         else:
-            state = jax.device_put(jax.jit(lambda: fresh_state(training))(), sharding)
+            state = jax.device_put(fresh_state(training), sharding)
             run.save(state)
         state = run.steps_from(state, lambda: wish.stop)
     if wish.stop and int(state.step) < training.steps:
@@ -85,7 +85,10 @@ def train(training: Training, console: Console) -> TrainState:
 
 
 def fresh_state(training: Training) -> TrainState:
-    """The state before the first step, decided by the seed alone."""
+    """The state before the first step, decided by the seed alone.
+
+    Not compiled as a whole: the random numbers of hundreds of parameters take the compiler longer than the train step.
+    """
     parameters_key, steps_key = jax.random.split(jax.random.key(training.seed))
     optimizer = make_optimizer(training.optimizer, training.plan)
     parameters = training.case.parameters(training.sizes, parameters_key)
@@ -141,8 +144,9 @@ class _Run:
                 values = {name: float(value) for name, value in jax.device_get(metrics).items()}
                 _require_finite(values, number, batch, training.out)
                 self.recent_losses.append(values["loss"])
-                moment = self.moment(number, values["loss"], batch.amount, time.perf_counter() - began)
-                log.write(number, {**values, **self.side_values(number, moment)})
+                seconds = time.perf_counter() - began
+                moment = self.moment(number, values["loss"], batch.amount / seconds)
+                log.write(number, {**values, **self.side_values(number, moment), "seconds": seconds})
                 show(moment)
                 stop = asked_to_stop()
                 if stop or number % training.checkpoint_every == 0 or number == training.steps:
@@ -151,15 +155,13 @@ class _Run:
                     break
         return state
 
-    def moment(self, step: int, loss: float, amount: int, seconds: float) -> Moment:
+    def moment(self, step: int, loss: float, rate: float) -> Moment:
         peak_bytes, peak_label = peak_so_far()
         unit = self.training.case.unit
-        return Moment(
-            step=step, loss=loss, rate=amount / seconds, unit=unit, peak_bytes=peak_bytes, peak_label=peak_label
-        )
+        return Moment(step=step, loss=loss, rate=rate, unit=unit, peak_bytes=peak_bytes, peak_label=peak_label)
 
     def side_values(self, step: int, moment: Moment) -> dict[str, float]:
-        """Columns that the loss does not give; the last two belong to the machine, all others to the run."""
+        """Columns that the loss does not give; the learning rate belongs to the run, the others to the machine."""
         rate = learning_rate(self.training.optimizer, jnp.asarray(step - 1))
         return {
             "learning_rate": float(rate),

@@ -18,7 +18,7 @@ from elbowroom.studies.compare_report import save_comparison, table_of
 @pytest.fixture
 def comparison(toy) -> Comparison:
     sizes = {name: size.default for name, size in toy.sizes.items()}
-    return Comparison(case=toy, sizes=sizes, plans=toy.techniques)
+    return Comparison(case=toy, sizes=sizes, plans=toy.techniques(sizes))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_rows_that_are_there_are_not_computed_again(comparison, tmp_path):
 def test_other_sizes_are_other_rows(comparison, toy, tmp_path):
     store = tmp_path / "rows.json"
     small = compiled_rows(comparison, store, silent)
-    longer = Comparison(case=toy, sizes={**comparison.sizes, "length": 64}, plans=toy.techniques)
+    longer = Comparison(case=toy, sizes={**comparison.sizes, "length": 64}, plans=comparison.plans)
     large = compiled_rows(longer, store, silent)
     assert large[0]["footprint"]["peak"] > small[0]["footprint"]["peak"]
     assert len(json.loads(store.read_text())) == 6

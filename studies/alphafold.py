@@ -1,0 +1,185 @@
+"""The AlphaFold case: the trunk on proteins, against what the separation along the chain alone predicts."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Key, PyTree
+
+from elbowroom.datasets.demo.load import demo_proteins
+from elbowroom.datasets.proteins.collect import collect
+from elbowroom.datasets.proteins.features import FeatureSizes, feature_shapes
+from elbowroom.datasets.proteins.loader import ProteinBatches, evaluation_examples, training_batches
+from elbowroom.datasets.proteins.protein import Protein
+from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_prior
+from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
+from elbowroom.memory.step import Loss
+from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
+from elbowroom.models.alphafold.losses import trunk_loss
+from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
+from elbowroom.studies.case import Batch, Case, Features, Records
+from elbowroom.studies.optimizer import OptimizerSettings
+from elbowroom.studies.sizes import Size, Sizes
+
+DEFAULT_PLAN = Plan(recompute=Recompute(blocks=True))
+
+SIZES = {
+    "crop": Size(default=128, meaning="residues of a crop"),
+    "clusters": Size(default=64, meaning="MSA cluster centres, the query included"),
+    "extra": Size(default=128, meaning="rows of the extra MSA"),
+    "blocks": Size(default=48, meaning="Evoformer blocks"),
+    "extra_blocks": Size(default=4, meaning="blocks of the extra-MSA stack"),
+    "batch": Size(default=1, meaning="proteins of a step"),
+}
+
+
+def techniques(sizes: Sizes) -> dict[str, Plan]:
+    """Plain first, then each technique alone, all exact ones together, and the same in bfloat16."""
+    groups = max(2, round(sizes["blocks"] ** 0.5))
+    rows, tile = max(1, sizes["crop"] // 8), max(1, sizes["crop"] // 4)
+    exact = Plan(
+        recompute=Recompute(blocks=True, modules=True, groups=groups), chunk=Chunk(rows=rows, queries=tile, keys=tile)
+    )
+    return {
+        "plain": Plan(),
+        "recompute blocks": Plan(recompute=Recompute(blocks=True)),
+        "recompute modules": Plan(recompute=Recompute(modules=True)),
+        "recompute both": Plan(recompute=Recompute(blocks=True, modules=True)),
+        "nested groups": Plan(recompute=Recompute(blocks=True, groups=groups)),
+        "chunked rows": Plan(chunk=Chunk(rows=rows)),
+        "tiled attention": Plan(chunk=Chunk(queries=tile, keys=tile)),
+        "all exact": exact,
+        "bfloat16": Plan(precision=Precision(compute="bfloat16")),
+        "bfloat16, all": dataclasses.replace(
+            exact, precision=Precision(compute="bfloat16"), optimizer=OptimizerState(first_moment="bfloat16")
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class _Trunk:
+    """The case's functions for one family of configurations."""
+
+    config: Callable[[], AlphaFoldConfig]
+
+    def parameters(self, sizes: Sizes, key: Key[Array, ""]) -> PyTree:
+        model = AlphaFold(_sized(self.config(), sizes), rngs=nnx.Rngs(key))
+        return nnx.split(model, nnx.Param)[1]
+
+    def loss(self, sizes: Sizes, plan: Plan) -> Loss:
+        config = _sized(self.config(), sizes)
+        model = nnx.eval_shape(lambda: AlphaFold(config, rngs=nnx.Rngs(0)))
+        graph, _ = nnx.split(model, nnx.Param)
+
+        def loss(parameters: PyTree, example: Any, key: Any) -> tuple[Array, dict[str, Array]]:
+            return trunk_loss(nnx.merge(graph, parameters), example, plan, key)
+
+        return loss
+
+
+def _sized(config: AlphaFoldConfig, sizes: Sizes) -> AlphaFoldConfig:
+    return dataclasses.replace(config, evoformer_blocks=sizes["blocks"], extra_blocks=sizes["extra_blocks"])
+
+
+def _feature_sizes(sizes: Sizes) -> FeatureSizes:
+    return FeatureSizes(res=sizes["crop"], seq=sizes["clusters"], extra_seq=sizes["extra"])
+
+
+@cache
+def _shapes(sizes: FeatureSizes) -> Mapping[str, jax.ShapeDtypeStruct]:
+    return {name: jax.ShapeDtypeStruct(shape, dtype) for name, (shape, dtype) in feature_shapes(sizes).items()}
+
+
+class _Batches:
+    """The loader's batches, counted in residues that are no padding."""
+
+    def __init__(self, batches: ProteinBatches) -> None:
+        self._batches = batches
+
+    def __next__(self) -> Batch:
+        names, features = batch = next(self._batches)
+        return Batch(names, features, amount=batch.residues)
+
+    def get_state(self) -> dict[str, Any]:
+        return self._batches.get_state()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._batches.set_state(state)
+
+
+def _batches(records: Records, sizes: Sizes, seed: int) -> _Batches:
+    return _Batches(training_batches(records.items, _feature_sizes(sizes), seed=seed, batch=sizes["batch"]))
+
+
+def _held_out(records: Records, sizes: Sizes) -> list[tuple[str, Features]]:
+    """Every protein that has a structure: the others have no distances to predict."""
+    known = [protein for protein in records.items if protein.structure is not None]
+    return list(evaluation_examples(known, _feature_sizes(sizes)))
+
+
+def _read(data: Path, structures: Path | None) -> Records:
+    collection = collect(data, structures)
+    return _records(collection.proteins, tuple(str(warning) for warning in collection.warnings))
+
+
+def _demo(split: str) -> Records:
+    return _records(demo_proteins(split), ())
+
+
+def _records(proteins: Sequence[Protein], warnings: tuple[str, ...]) -> Records:
+    digest = hashlib.sha256()
+    for protein in proteins:
+        digest.update(f"{protein.name} {protein.sequence}".encode())
+        if protein.alignment is not None:
+            digest.update(protein.alignment.msa.tobytes() + protein.alignment.deletions.tobytes())
+        if protein.structure is not None:
+            digest.update(protein.structure.atom_positions.tobytes() + protein.structure.atom_mask.tobytes())
+    return Records(items=proteins, warnings=warnings, fingerprint=digest.hexdigest())
+
+
+def _prior(records: Records) -> Callable[[Features], float]:
+    log_probability = separation_prior(records.items)
+    return lambda example: prior_loss(log_probability, example)
+
+
+def _case(name: str, config: Callable[[], AlphaFoldConfig], sizes: Mapping[str, Size]) -> Case:
+    trunk = _Trunk(config)
+    return Case(
+        name=name,
+        unit="residues",
+        sizes=sizes,
+        optimizer=OptimizerSettings(),
+        plan=DEFAULT_PLAN,
+        techniques=techniques,
+        compared_sizes={"crop": 64, "clusters": 32, "extra": 64, "blocks": 4, "extra_blocks": 1},
+        score="distogram",
+        score_meaning="distogram cross-entropy in nats per residue pair",
+        prior_meaning="frequency of each distance at that separation along the chain",
+        parameters=trunk.parameters,
+        loss=trunk.loss,
+        example=lambda sizes: _shapes(_feature_sizes(sizes)),
+        chunk_axes=lambda sizes: chunk_axes(dict(sizes)),
+        read=_read,
+        demo=_demo,
+        batches=_batches,
+        held_out=_held_out,
+        prior=_prior,
+    )
+
+
+ALPHAFOLD = _case("alphafold", monomer, SIZES)
+"""The published channels; 48 blocks unless asked for fewer."""
+
+SHALLOW = {"blocks": 4, "extra_blocks": 1}
+ALPHAFOLD_SMALL = _case(
+    "alphafold-small",
+    small,
+    {name: dataclasses.replace(size, default=SHALLOW.get(name, size.default)) for name, size in SIZES.items()},
+)
+"""The same architecture, narrow enough for two CPU cores to train."""

@@ -1,0 +1,17 @@
+"""Every case study by name."""
+
+from elbowroom.studies.alphafold import ALPHAFOLD, ALPHAFOLD_SMALL
+from elbowroom.studies.case import Case
+
+CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_SMALL)}
+
+
+class UnknownCaseError(ValueError):
+    """There is no case study of that name."""
+
+
+def case_named(name: str) -> Case:
+    """Raises `UnknownCaseError`."""
+    if name not in CASES:
+        raise UnknownCaseError(f"no case study {name!r}; choose one of {', '.join(CASES)}")
+    return CASES[name]

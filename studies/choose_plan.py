@@ -1,0 +1,68 @@
+"""Which plan a run gets: the one that the user wrote, the one that a budget asks for, or the case's default."""
+
+from pathlib import Path
+
+import jax
+
+from elbowroom.memory.audit import check_chunks, check_names
+from elbowroom.memory.budget import BudgetError, Fit, fit
+from elbowroom.memory.footprint.compiled import compile_step
+from elbowroom.memory.footprint.footprint import Footprint
+from elbowroom.memory.footprint.size import format_size, parse_size
+from elbowroom.memory.plan import Plan
+from elbowroom.memory.step import TrainState, initial_state
+from elbowroom.studies.case import Case, abstract_batch
+from elbowroom.studies.optimizer import OptimizerSettings, make_optimizer
+from elbowroom.studies.sizes import Sizes
+from elbowroom.studies.train import state_sharding, step_of
+
+
+def choose_plan(case: Case, sizes: Sizes, *, plan_file: Path | None, budget: str | None) -> Plan:
+    """A plan that is known to do what it says, and to fit `budget` bytes of device memory if there is one.
+
+    Raises `PlanError` for a plan that cannot be used or does nothing, `BudgetError` when the given plan is too large
+    or no plan is small enough.
+    """
+    if plan_file is None and budget is not None:
+        return fitted(case, sizes, case.optimizer, parse_size(budget)).plan
+    plan = case.plan if plan_file is None else Plan.load(plan_file)
+    check_plan(case, sizes, plan)
+    if budget is not None:
+        needed, allowed = compiled_footprint_of(case, sizes, case.optimizer, plan).peak, parse_size(budget)
+        if needed > allowed:
+            raise BudgetError(
+                f"{plan_file} needs {format_size(needed)} (compiled), more than --budget {budget}; "
+                "leave --plan out to have a plan chosen, or raise the budget"
+            )
+    return plan
+
+
+def fitted(case: Case, sizes: Sizes, settings: OptimizerSettings, budget_bytes: int) -> Fit:
+    """The fastest plan known to fit; raises `BudgetError` when there is none."""
+    state = abstract_train_state(case, sizes, settings, Plan())
+    return fit(step_of(case, sizes, settings), state, abstract_batch(case, sizes), budget_bytes)
+
+
+def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:
+    """Raise `PlanError` for names that the model does not have, chunks that cut nothing, devices that are not there."""
+    state_sharding(plan, sizes)
+    check_chunks(plan, case.chunk_axes(sizes))
+    parameters = abstract_train_state(case, sizes, case.optimizer, plan).parameters
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    check_names(plan, case.loss(sizes, plan), parameters, dict(case.example(sizes)), key)
+
+
+def compiled_footprint_of(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> Footprint:
+    """What the compiler says a train step holds."""
+    state = abstract_train_state(case, sizes, settings, plan)
+    return compile_step(step_of(case, sizes, settings)(plan), state, abstract_batch(case, sizes)).footprint
+
+
+def abstract_train_state(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> TrainState:
+    """Shapes and dtypes of the train state; nothing is allocated."""
+
+    def state() -> TrainState:
+        key = jax.random.key(0)
+        return initial_state(case.parameters(sizes, key), make_optimizer(settings, plan), key)
+
+    return jax.eval_shape(state)

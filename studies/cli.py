@@ -1,0 +1,180 @@
+"""The command `elbowroom`: what can be asked for. What the commands do is in `commands`, loaded once it is needed."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+INTERRUPTED = 130
+"""Exit code that shells expect of a program ended by Ctrl-C."""
+
+
+class _OneLineErrors(typer.core.TyperGroup):
+    """Turns a user's mistake into one line and exit code 2, and an interruption into exit code 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        warnings.showwarning = _one_line_warning
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("interrupted; give the same command again to go on, with --resume if it is train")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            # Imported here: it loads jax, which --help need not wait for.
+            from elbowroom.studies.commands import advice
+
+            line, code = advice(error)
+            if line is None:
+                raise
+            _say(line)
+            raise typer.Exit(code) from None
+
+
+app = typer.Typer(
+    name="elbowroom",
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Train scientific Transformers in a memory budget, and see what each technique costs.",
+)
+
+Case = Annotated[str, typer.Argument(help="Case study: alphafold or alphafold-small.", metavar="CASE")]
+SizeOption = Annotated[
+    list[str] | None, typer.Option("--size", help="Replace a size of the case, such as crop=64; repeatable.")
+]
+PlanOption = Annotated[Path | None, typer.Option("--plan", help="TOML file with the memory plan.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead of the table.")]
+Structures = Annotated[
+    Path | None, typer.Option(help="Folder of mmCIF or PDB files, when they are kept apart from the sequences.")
+]
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "elbowroom train alphafold-small --steps 200 --out runs/first\n\n"
+    "elbowroom train alphafold --data my_proteins/ --structures my_structures/ --budget 4GiB --size crop=64\n\n"
+    "elbowroom train alphafold-small --steps 400 --out runs/first --resume"
+)
+def train(
+    case: Case,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder or FASTA file of proteins; the embedded ones when left out.")
+    ] = None,
+    structures: Structures = None,
+    plan: PlanOption = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Device memory, such as 4GiB: a plan that fits is chosen, or --plan checked."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the whole run, what is resumed included.")] = 1000,
+    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/alphafold"),
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    size: SizeOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes parameters, order of the data, crops and dropout.")] = 0,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 100,
+) -> None:
+    """Train a case. Ctrl-C saves a checkpoint; the same command with --resume goes on from it.
+
+    With neither --plan nor --budget the case's default plan is used, or when resuming, the plan of the run.
+    """
+    from elbowroom.studies.commands import run_train
+
+    run_train(
+        case,
+        data=data,
+        structures=structures,
+        plan_file=plan,
+        budget=budget,
+        steps=steps,
+        out=out,
+        resume=resume,
+        size_texts=size or [],
+        seed=seed,
+        checkpoint_every=checkpoint_every,
+    )
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "elbowroom footprint alphafold --size crop=256\n\n"
+    "elbowroom footprint alphafold --size crop=256 --plan plan.toml --how compiled --json"
+)
+def footprint(
+    case: Case,
+    size: SizeOption = None,
+    plan: PlanOption = None,
+    how: Annotated[
+        Literal["formula", "compiled", "measured"],
+        typer.Option(help="At once by formula, by the compiler's account, or by running two steps."),
+    ] = "formula",
+    as_json: Json = False,
+) -> None:
+    """Memory of one train step, by part."""
+    from elbowroom.studies.commands import run_footprint
+
+    run_footprint(case, size_texts=size or [], plan_file=plan, how=how, as_json=as_json)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "elbowroom compare alphafold-small\n\n"
+    "elbowroom compare alphafold --how compiled --size crop=256 --size blocks=8 --out runs/crop256"
+)
+def compare(
+    case: Case,
+    size: SizeOption = None,
+    how: Annotated[
+        Literal["compiled", "measured"],
+        typer.Option(help="Memory alone by compiling, or time and accuracy too by running."),
+    ] = "measured",
+    out: Annotated[
+        Path, typer.Option(help="Folder for table and plot; rows already there are not computed again.")
+    ] = Path("runs/compare"),
+    as_json: Json = False,
+) -> None:
+    """Memory, time and accuracy of each technique beside the plain float32 program, as table and plot."""
+    from elbowroom.studies.commands import run_compare
+
+    run_compare(case, size_texts=size or [], how=how, out=out, as_json=as_json)
+
+
+@app.command(
+    epilog="Examples:\n\nelbowroom check my_proteins/\n\nelbowroom check mine.fasta --structures structures/ --json"
+)
+def check(
+    data: Annotated[Path, typer.Argument(help="Folder or file of proteins.")],
+    structures: Structures = None,
+    as_json: Json = False,
+) -> None:
+    """Read everything and name each defect with file and line or residue. Exit code 2 if there is any."""
+    from elbowroom.studies.commands import run_check
+
+    if not run_check(data, structures=structures, as_json=as_json):
+        raise typer.Exit(2)
+
+
+@app.command(epilog="Examples:\n\nelbowroom demo\n\nelbowroom demo --out my_results --json")
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for table, plot and runs.")] = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Train on embedded proteins, plain and inside a memory budget that plain training breaks; under 10 minutes."""
+    from elbowroom.studies.commands import run_demo
+
+    run_demo(out, as_json=as_json)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+def _say(line: str) -> None:
+    print(" ".join(line.split()), file=sys.stderr)
+
+
+def _one_line_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    _say(f"warning: {message}")

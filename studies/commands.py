@@ -1,0 +1,189 @@
+"""What the commands of `elbowroom` do."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+from rich.console import Console
+
+from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.memory.budget import BudgetError
+from elbowroom.memory.footprint.size import SizeError
+from elbowroom.memory.plan import Plan, PlanError
+from elbowroom.studies.case import Case, Records
+from elbowroom.studies.cases import UnknownCaseError, case_named
+from elbowroom.studies.choose_plan import check_plan, choose_plan
+from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
+from elbowroom.studies.compare_report import save_comparison, table_of
+from elbowroom.studies.demo import demonstrate
+from elbowroom.studies.demo_report import save_demo, table_of_demo
+from elbowroom.studies.footprint_report import PART_COLUMNS, How, footprint_row, part_rows
+from elbowroom.studies.interrupt import StoppedError
+from elbowroom.studies.provenance import provenance_line
+from elbowroom.studies.run_folder import RunError, inspect_folder
+from elbowroom.studies.sizes import CaseSizeError, chosen_sizes
+from elbowroom.studies.table import Column, terminal_table
+from elbowroom.studies.train import DivergedError, Training, train
+
+USER_MISTAKES = (
+    BudgetError,
+    CaseSizeError,
+    DataError,
+    DivergedError,
+    PlanError,
+    RunError,
+    SizeError,
+    UnknownCaseError,
+)
+"""Errors whose text tells the user what to do; any other is a fault of the program and keeps its traceback."""
+
+
+COUNTED = ("proteins", "residues", "resolved_residues", "alignments", "alignment_rows", "structures")
+
+
+def advice(error: Exception) -> tuple[str | None, int]:
+    """The line to print for an error and the exit code; no line for a fault of the program."""
+    if isinstance(error, StoppedError):
+        return str(error), error.exit_code
+    if isinstance(error, USER_MISTAKES):
+        return f"error: {error}", 2
+    if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error):
+        return "error: the step does not fit the device's memory; give --budget, or smaller sizes with --size", 2
+    return None, 1
+
+
+def run_train(
+    name: str,
+    *,
+    data: Path | None,
+    structures: Path | None,
+    plan_file: Path | None,
+    budget: str | None,
+    steps: int,
+    out: Path,
+    resume: bool,
+    size_texts: list[str],
+    seed: int,
+    checkpoint_every: int,
+) -> None:
+    case, console = case_named(name), _progress_console()
+    sizes = chosen_sizes(case.sizes, size_texts)
+    training = Training(
+        case=case,
+        records=_records(case, data, structures, console),
+        sizes=sizes,
+        plan=Plan(),
+        steps=steps,
+        out=out,
+        seed=seed,
+        optimizer=case.optimizer,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+    )
+    inspect_folder(out, training.settings, resume=resume)
+    if resume and plan_file is None and budget is None:
+        plan_file = out / "plan.toml"
+    plan = choose_plan(case, sizes, plan_file=plan_file, budget=budget)
+    _say(console, f"plan: {plan}")
+    state = train(dataclasses.replace(training, plan=plan), console)
+    _say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
+
+
+def run_footprint(name: str, *, size_texts: list[str], plan_file: Path | None, how: How, as_json: bool) -> None:
+    case = case_named(name)
+    sizes = chosen_sizes(case.sizes, size_texts)
+    plan = case.plan if plan_file is None else Plan.load(plan_file)
+    check_plan(case, sizes, plan)
+    row = footprint_row(case, sizes, plan, how)
+    if as_json:
+        _print_json(row)
+        return
+    title = f"{name} ({', '.join(f'{size} {value}' for size, value in sizes.items())}), {plan}"
+    caption = f"{how}: {row['footprint']['detail']}. {provenance_line(row['provenance'])}."
+    _table_console().print(terminal_table(title, PART_COLUMNS, part_rows(row["footprint"]), caption))
+
+
+def run_compare(
+    name: str, *, size_texts: list[str], how: Literal["compiled", "measured"], out: Path, as_json: bool
+) -> None:
+    case, console = case_named(name), _progress_console()
+    known = {
+        size: dataclasses.replace(entry, default=case.compared_sizes.get(size, entry.default))
+        for size, entry in case.sizes.items()
+    }
+    sizes = chosen_sizes(known, size_texts)
+    comparison = Comparison(case=case, sizes=sizes, plans=case.techniques(sizes))
+    for plan in comparison.plans.values():
+        check_plan(case, sizes, plan)
+    store = out / "rows.json"
+    if how == "compiled":
+        rows = compiled_rows(comparison, store, lambda line: _say(console, line))
+    else:
+        batch = next(case.batches(case.demo("train"), sizes, 0)).features
+        rows = measured_rows(comparison, batch, store, lambda line: _say(console, line))
+    paths = save_comparison(out, f"{name}-{how}", rows)
+    if as_json:
+        _print_json(rows)
+    else:
+        _table_console().print(table_of(rows))
+    _say(console, f"saved {', '.join(map(str, paths))}")
+
+
+def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
+    """Print what was found; False if training would refuse it."""
+    report = check(data, structures)
+    if as_json:
+        counts = {name: getattr(report, name) for name in COUNTED}
+        defects, warnings = [str(defect) for defect in report.defects], [str(warned) for warned in report.warnings]
+        _print_json({**counts, "defects": defects, "warnings": warnings})
+        return not report.defects
+    rows = [{"what": name.replace("_", " "), "count": getattr(report, name)} for name in COUNTED]
+    columns = [Column("found", lambda row: row["what"]), Column("count", lambda row: row["count"])]
+    console = _table_console()
+    console.print(terminal_table(str(data), columns, rows, ""))
+    for kind, findings in (("defect", report.defects), ("warning", report.warnings)):
+        for finding in findings:
+            _say(console, f"{kind}: {finding}")
+    _say(console, f"{len(report.defects)} defects, {len(report.warnings)} kinds of warning")
+    return not report.defects
+
+
+def run_demo(out: Path, *, as_json: bool) -> None:
+    console = _progress_console()
+    rows = demonstrate(out, console)
+    paths = save_demo(out, rows)
+    if as_json:
+        _print_json(rows)
+    else:
+        _table_console().print(table_of_demo(rows))
+    _say(console, f"saved {', '.join(map(str, paths))}")
+
+
+def _records(case: Case, data: Path | None, structures: Path | None, console: Console) -> Records:
+    if data is None and structures is not None:
+        raise RunError(f"--structures needs --data: {structures} would have no sequences to belong to")
+    records = case.demo("train") if data is None else case.read(data, structures)
+    for warning in records.warnings:
+        _say(console, f"warning: {warning}")
+    return records
+
+
+def _progress_console() -> Console:
+    """Progress goes to standard error, so that tables and JSON can be piped."""
+    return Console(file=sys.stderr)
+
+
+def _table_console() -> Console:
+    """The width of the terminal, or as wide as a table needs where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))

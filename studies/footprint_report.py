@@ -1,0 +1,68 @@
+"""Memory of one train step of a case, found in one of three ways."""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from elbowroom.memory.audit import check_offload, recompute_effect
+from elbowroom.memory.footprint.compiled import compile_step
+from elbowroom.memory.footprint.footprint import PARTS, Footprint
+from elbowroom.memory.footprint.formula import formula_footprint
+from elbowroom.memory.footprint.measured import measure_step
+from elbowroom.memory.footprint.size import format_size
+from elbowroom.memory.plan import Plan, Recompute
+from elbowroom.memory.step import TrainState, initial_state
+from elbowroom.studies.case import Case, abstract_batch
+from elbowroom.studies.choose_plan import abstract_train_state
+from elbowroom.studies.optimizer import make_optimizer
+from elbowroom.studies.provenance import result_row
+from elbowroom.studies.sizes import Sizes
+from elbowroom.studies.table import Column
+from elbowroom.studies.train import step_of
+
+type How = Literal["formula", "compiled", "measured"]
+
+
+def footprint_row(case: Case, sizes: Sizes, plan: Plan, how: How) -> dict[str, Any]:
+    """One result row with a `footprint` by part. Warns where the plan's recompute or offload came to nothing."""
+    found = {"formula": _formula, "compiled": _compiled, "measured": _measured}[how](case, sizes, plan)
+    return result_row(case=case.name, sizes=sizes, plan=plan, how=how, footprint=found.to_dict())
+
+
+def part_rows(footprint: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for each part, and the peak."""
+    parts = [*PARTS, "peak", *(["host"] if footprint["host"] else [])]
+    return [{"part": part, "bytes": footprint[part]} for part in parts]
+
+
+PART_COLUMNS = [Column("part", lambda row: row["part"]), Column("size", lambda row: row["bytes"], format_size)]
+
+
+def _formula(case: Case, sizes: Sizes, plan: Plan) -> Footprint:
+    state = abstract_train_state(case, sizes, case.optimizer, plan)
+    return formula_footprint(step_of(case, sizes, case.optimizer)(plan), state, abstract_batch(case, sizes))
+
+
+def _compiled(case: Case, sizes: Sizes, plan: Plan) -> Footprint:
+    state, batch = abstract_train_state(case, sizes, case.optimizer, plan), abstract_batch(case, sizes)
+    steps = step_of(case, sizes, case.optimizer)
+    compiled = compile_step(steps(plan), state, batch)
+    check_offload(plan, compiled.footprint)
+    if plan.recompute != Recompute():
+        recompute_effect(steps, plan, state, batch, compiled=compiled)
+    return compiled.footprint
+
+
+def _measured(case: Case, sizes: Sizes, plan: Plan) -> Footprint:
+    """Of the second step, on an example of zeros: values do not change what is held."""
+
+    def start() -> TrainState:
+        key = jax.random.key(0)
+        return initial_state(case.parameters(sizes, key), make_optimizer(case.optimizer, plan), key)
+
+    shapes = abstract_batch(case, sizes)
+    batch = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
+    compiled = compile_step(step_of(case, sizes, case.optimizer)(plan), jax.eval_shape(start), shapes)
+    state, _ = compiled.executable(start(), batch)
+    return measure_step(compiled.executable, state, batch).footprint
