@@ -14,7 +14,7 @@ from elbowroom.datasets.proteins.records import Record, clean_letters, split_rec
 def read_a3m(lines: Sequence[str], path: Path, findings: Findings) -> AlignedQuery | None:
     """The first row is the query; `.` means nothing; None after a defect that leaves no alignment."""
     rows: list[str] = []
-    deletions: list[Int32[np.ndarray, column]] = []
+    deletions: list[np.ndarray] = []
     trailing = 0
     for number, record in enumerate(split_records(lines, path, findings), start=1):
         row = _row(record, path, findings, query=number == 1)

@@ -1,10 +1,9 @@
 """One map from letters to AlphaFold's residue indices, for queries, alignments and structures alike."""
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from jaxtyping import Int8
+from jaxtyping import Int8, Integer
 
 AMINO_ACIDS: Final = "ARNDCQEGHILKMFPSTWYV"
 """The twenty, in the order of AlphaFold's `aatype`."""
@@ -34,7 +33,7 @@ def indices(sequence: str) -> Int8[np.ndarray, "res"]:
     return found
 
 
-def letters(residues: Iterable[int]) -> str:
+def letters(residues: Integer[np.ndarray, "res"]) -> str:
     """Residue indices 0 to 21 as letters, X for unknown and `-` for a gap."""
     return "".join(f"{AMINO_ACIDS}X-"[index] for index in residues)
 

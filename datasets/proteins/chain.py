@@ -96,15 +96,16 @@ def _by_number(wanted: np.ndarray, found: np.ndarray, numbers: Sequence[int]) ->
     if (np.diff(steps) < 1).any():
         return None
     for start in range(len(wanted) - int(steps[-1])):
-        if ((wanted[start + steps] == found) | (found == UNKNOWN)).all():
+        there = wanted[start + steps]
+        if ((there == found) | (found == UNKNOWN) | (there == UNKNOWN)).all():
             return (start + steps).astype(np.int32)
     return None
 
 
 def _by_alignment(wanted: np.ndarray, found: np.ndarray) -> Int32[np.ndarray, "residue"]:
     matrix = SubstitutionMatrix.std_protein_matrix()
-    pair = [ProteinSequence(letters(side)) for side in (wanted, found)]
-    trace = align_optimal(*pair, matrix, gap_penalty=_GAPS, terminal_penalty=False, max_number=1)[0].trace
+    whole, resolved = ProteinSequence(letters(wanted)), ProteinSequence(letters(found))
+    trace = align_optimal(whole, resolved, matrix, gap_penalty=_GAPS, terminal_penalty=False, max_number=1)[0].trace
     position = np.full(len(found), -1, np.int32)
     matched = trace[(trace >= 0).all(axis=1)]
     position[matched[:, 1]] = matched[:, 0]

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from biotite import DeserializationError, InvalidFileError
 from biotite.structure.io.pdbx import CIFBlock, CIFCategory, CIFFile
 
 from elbowroom.datasets.proteins.chain import Chain, chain_from_residues
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.proteins.findings import DataError, Findings
 from elbowroom.datasets.proteins.residues import (
     AtomTable,
     Residue,
@@ -34,11 +35,11 @@ def read_mmcif(lines: Sequence[str], path: Path, findings: Findings) -> list[Cha
         block = next(file[name] for name in file if "atom_site" in file[name])
         table = _atom_table(block["atom_site"], path, findings)
         return [] if table is None else _chains(block, table, path, findings)
+    except DataError:
+        raise
     except StopIteration:
         findings.defect(path, "", "has no atom_site table", _REMEDY)
-    except (KeyError, ValueError, IndexError, TypeError) as error:
-        if type(error).__module__.startswith("elbowroom"):
-            raise
+    except (DeserializationError, InvalidFileError, KeyError, ValueError, IndexError) as error:
         findings.defect(path, "", f"is not readable as mmCIF ({error})", _REMEDY)
     return []
 

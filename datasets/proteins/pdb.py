@@ -91,7 +91,7 @@ def _atom_table(lines: Sequence[str], path: Path, findings: Findings) -> AtomTab
         insertion=[str(code).strip() for code in atoms.ins_code],
         component=[str(name) for name in atoms.res_name],
         atom=[str(name) for name in atoms.atom_name],
-        alternate=[str(label).strip(" .?") for label in atoms.altloc_id],
+        alternate=[str(label).strip(" .?") for label in atoms.get_annotation("altloc_id")],
         occupancy=np.asarray(atoms.occupancy, np.float32),
         hetero=[bool(hetero) for hetero in atoms.hetero],
         position=np.asarray(atoms.coord, np.float32),
