@@ -23,7 +23,7 @@ from elbowroom.memory.step import Loss
 from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
 from elbowroom.models.alphafold.losses import trunk_loss
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
-from elbowroom.studies.case import Batch, Case, Features, Records
+from elbowroom.studies.case import Batch, Case, Features, Records, Split
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.sizes import Size, Sizes
 
@@ -128,7 +128,7 @@ def _read(data: Path, structures: Path | None) -> Records:
     return _records(collection.proteins, tuple(str(warning) for warning in collection.warnings))
 
 
-def _demo(split: str) -> Records:
+def _demo(split: Split) -> Records:
     return _records(demo_proteins(split), ())
 
 

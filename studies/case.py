@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -16,6 +16,9 @@ from elbowroom.studies.sizes import Size, Sizes
 
 type Features = Mapping[str, np.ndarray]
 """The arrays of one example, or of a batch with the examples on the first axis, by name."""
+
+
+type Split = Literal["train", "test"]
 
 
 class Batch(NamedTuple):
@@ -83,8 +86,8 @@ class Case:
     """For each field of `Plan.chunk`, the axes that it cuts and their lengths."""
     read: Callable[[Path, Path | None], Records]
     """Read the user's data, and structures from a second place if they are kept apart."""
-    demo: Callable[[str], Records]
-    """Embedded data of a split: train or test."""
+    demo: Callable[[Split], Records]
+    """Embedded data of a split."""
     batches: Callable[[Records, Sizes, int], Batches]
     """Shuffled training batches for a seed."""
     held_out: Callable[[Records, Sizes], Sequence[tuple[str, Features]]]

@@ -80,8 +80,8 @@ def restore_latest(
     found = manager.restore(
         step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
     )
-    bare = jax.tree.unflatten(jax.tree.structure(leaves), [found.state[name] for name in target])
-    return bare._replace(key=jax.random.wrap_key_data(bare.key)), found.run["data"]
+    bare = jax.tree.unflatten(jax.tree.structure(leaves), [found["state"][name] for name in target])
+    return bare._replace(key=jax.random.wrap_key_data(bare.key)), found["run"]["data"]
 
 
 def _plain(state: TrainState) -> TrainState:

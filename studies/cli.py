@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 INTERRUPTED = 130
 """Exit code that shells expect of a program ended by Ctrl-C."""
 
 
-class _OneLineErrors(typer.core.TyperGroup):
+class _OneLineErrors(TyperGroup):
     """Turns a user's mistake into one line and exit code 2, and an interruption into exit code 130."""
 
     def invoke(self, ctx: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import jax
 from rich.console import Console
 
+from elbowroom.datasets.proteins.check import check
 from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.footprint.size import SizeError

@@ -50,7 +50,7 @@ def model_scores(
 
     `seen` is called after each example.
     """
-    loss = case.loss(sizes, plan)
+    loss: Callable[..., Any] = case.loss(sizes, plan)
 
     @jax.jit
     def score(parameters: PyTree, example: Mapping[str, Any]) -> Any:

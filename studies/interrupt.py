@@ -28,7 +28,7 @@ def stop_on_request() -> Iterator[Wish]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         wish.stop = True
-        signal.signal(number, before[number])
+        signal.signal(number, before[signal.Signals(number)])
         print("\nstopping after this step; press Ctrl-C again to stop without saving", file=sys.stderr)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

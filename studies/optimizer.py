@@ -38,11 +38,11 @@ def make_optimizer(settings: OptimizerSettings, plan: Plan) -> optax.GradientTra
     adam = optax.scale_by_adam(
         settings.beta1, settings.beta2, settings.epsilon, mu_dtype=jnp.dtype(plan.optimizer.first_moment)
     )
-    rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, step))
+    rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, jnp.asarray(step)))
     chain = optax.chain(adam, rate)
 
-    def update(gradient: optax.Updates, state: optax.OptState, parameters: optax.Params | None = None) -> Any:
+    def update(updates: optax.Updates, state: optax.OptState, params: optax.Params | None = None) -> tuple[Any, Any]:
         with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers, which strict mode refuses
-            return chain.update(gradient, state, parameters)
+            return chain.update(updates, state, params)
 
     return optax.GradientTransformation(chain.init, update)
