@@ -1,6 +1,7 @@
 """Protein chains from mmCIF."""
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from elbowroom.datasets.proteins.residues import (
 )
 from elbowroom.datasets.proteins.structure import Structure, centred
 
+_VALUE = re.compile(r"""'.*?'(?=\s|$)|".*?"(?=\s|$)|\S+""")
 _NOTHING = ("", ".", "?")
 _REMEDY = "check that the file is complete mmCIF"
 
@@ -40,8 +42,22 @@ def read_mmcif(lines: Sequence[str], path: Path, findings: Findings) -> list[Cha
     except StopIteration:
         findings.defect(path, "", "has no atom_site table", _REMEDY)
     except (DeserializationError, InvalidFileError, KeyError, ValueError, IndexError) as error:
-        findings.defect(path, "", f"is not readable as mmCIF ({error})", _REMEDY)
+        where, reason = _uneven_row(lines) or ("", f"is not readable as mmCIF ({error})")
+        findings.defect(path, where, reason, _REMEDY)
     return []
+
+
+def _uneven_row(lines: Sequence[str]) -> tuple[str, str] | None:
+    """Line and complaint for the first atom whose row does not fill the table, which the library does not tell."""
+    columns = sum(line.startswith("_atom_site.") for line in lines)
+    last = max((number for number, line in enumerate(lines, 1) if line.startswith("_atom_site.")), default=len(lines))
+    for number, line in enumerate(lines[last:], start=last + 1):
+        if not line.strip() or line.startswith(("#", "_", "loop_", "data_")):
+            return None
+        values = len(_VALUE.findall(line))
+        if values != columns:
+            return f"line {number}", f"{values} values, but the atom_site table has {columns} columns"
+    return None
 
 
 def _atom_table(site: CIFCategory, path: Path, findings: Findings) -> AtomTable | None:

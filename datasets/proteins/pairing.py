@@ -93,6 +93,9 @@ def _chain_of(entry: _Entry, chains: Mapping[str, list[Chain]], used: set[str], 
         if chains.get(key):
             # Copies of one molecule differ in what is resolved; another molecule may share the entry.
             used.update(_key(key, chain) for chain in chains[key])
+            if len(chains[key]) > 1:
+                count = len(chains[key]) - 1
+                findings.warn("chain beside the one that fits a sequence, left out", chains[key][0].path, count=count)
             return max(chains[key], key=lambda chain: place(entry.sequence, chain.sequence).identity)
     for key in entry.keys:
         stem, _, wanted = key.rpartition("_")

@@ -68,9 +68,10 @@ def pdb_residue() -> Callable[..., str]:
 
 
 CIF_COLUMNS = (
-    "group_PDB label_atom_id label_alt_id label_comp_id label_asym_id label_entity_id label_seq_id pdbx_PDB_ins_code "
-    "Cartn_x Cartn_y Cartn_z occupancy auth_seq_id auth_asym_id pdbx_PDB_model_num"
-).split()
+    *("group_PDB", "label_atom_id", "label_alt_id", "label_comp_id", "label_asym_id", "label_entity_id"),
+    *("label_seq_id", "pdbx_PDB_ins_code", "Cartn_x", "Cartn_y", "Cartn_z", "occupancy", "auth_seq_id"),
+    *("auth_asym_id", "pdbx_PDB_model_num"),
+)
 
 
 @pytest.fixture

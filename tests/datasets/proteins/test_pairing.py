@@ -10,13 +10,11 @@ from elbowroom.datasets.proteins.collect import collect
 from elbowroom.datasets.proteins.findings import DataError
 
 LONG = "MKTAYIAKQRQISFVKSHFSRQ"
-THREE = dict(
-    zip(
-        AMINO_ACIDS,
-        "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL".split(),
-        strict=True,
-    )
-)
+THREE = {
+    **{"A": "ALA", "C": "CYS", "D": "ASP", "E": "GLU", "F": "PHE", "G": "GLY", "H": "HIS", "I": "ILE", "K": "LYS"},
+    **{"L": "LEU", "M": "MET", "N": "ASN", "P": "PRO", "Q": "GLN", "R": "ARG", "S": "SER", "T": "THR", "V": "VAL"},
+    **{"W": "TRP", "Y": "TYR"},
+}
 
 
 @pytest.fixture
@@ -72,8 +70,9 @@ def test_a_name_with_a_chain_finds_that_chain_and_the_others_stay_proteins(write
 def test_of_an_entry_with_several_chains_the_one_that_fits_is_taken(write, pdb_chain):
     write("x.pdb", pdb_chain("ACDEF") + pdb_chain(LONG, "B"))
     path = write("x.fasta", f">x\n{LONG}\n")
-    (protein,) = collect(path.parent).proteins
-    assert protein.structure.atom_mask[:, CA].sum() == len(LONG)
+    found = collect(path.parent)
+    assert found.proteins[0].structure.atom_mask[:, CA].sum() == len(LONG)
+    assert kinds(found)["chain beside the one that fits a sequence, left out"] == 1
 
 
 def test_a_structure_that_differs_is_aligned_and_its_differences_are_listed(write, pdb_chain):

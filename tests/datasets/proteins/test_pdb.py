@@ -166,5 +166,5 @@ def test_what_is_no_pdb_file_is_refused(write, text, reason):
 
 
 def test_a_file_without_protein_is_refused(write, pdb_residue):
-    with pytest.raises(DataError, match="a.pdb: holds no protein chain"):
+    with pytest.raises(DataError, match=r"a.pdb: holds no protein chain"):
         collect(write("a.pdb", pdb_residue("HOH", 1, record="HETATM", atoms=("O",))))
