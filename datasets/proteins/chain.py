@@ -45,10 +45,10 @@ class Placement:
     """Equal pairs, over the length of the shorter side: neither a tag nor a fragment lowers it."""
 
 
-def place(sequence: str, residues: str, numbers: Sequence[int] | None = None) -> Placement:
+def place(sequence: str, residues: str, numbers: Sequence[int] | np.ndarray) -> Placement:
     """Find resolved residues on their sequence: by their numbers if these explain all of them, else by alignment."""
     wanted, found = indices(sequence), indices(residues)
-    position = _by_number(wanted, found, numbers) if numbers is not None else None
+    position = _by_number(wanted, found, numbers)
     if position is None:
         position = _by_alignment(wanted, found)
     placed = position >= 0
@@ -91,7 +91,9 @@ def moved_onto(structure: Structure, placement: Placement, sequence: str, residu
     )
 
 
-def _by_number(wanted: np.ndarray, found: np.ndarray, numbers: Sequence[int]) -> Int32[np.ndarray, "residue"] | None:
+def _by_number(
+    wanted: np.ndarray, found: np.ndarray, numbers: Sequence[int] | np.ndarray
+) -> Int32[np.ndarray, "residue"] | None:
     steps = np.asarray(numbers) - numbers[0]
     if (np.diff(steps) < 1).any():
         return None

@@ -8,9 +8,9 @@ import numpy as np
 
 from elbowroom.datasets.proteins.alignment import Alignment
 from elbowroom.datasets.proteins.alphabet import indices
-from elbowroom.datasets.proteins.chain import LEAST_IDENTITY, Chain, moved_onto, place
+from elbowroom.datasets.proteins.chain import LEAST_IDENTITY, Chain, Placement, moved_onto, place
 from elbowroom.datasets.proteins.findings import Findings, listed
-from elbowroom.datasets.proteins.protein import Protein
+from elbowroom.datasets.proteins.protein import Protein, file_names
 from elbowroom.datasets.proteins.query import AlignedQuery
 from elbowroom.datasets.proteins.sources import Contents
 from elbowroom.datasets.proteins.structure import Structure
@@ -55,8 +55,9 @@ def paired(contents: Contents, library: Mapping[str, list[Chain]], findings: Fin
 def _entries(contents: Contents, findings: Findings) -> list[_Entry]:
     entries: dict[str, _Entry] = {}
     for stem, records in contents.sequences.items():
+        safe = file_names(record.name for record in records)
         for record in records:
-            keys = (record.name, stem) if len(records) == 1 else (record.name,)
+            keys = (record.name, safe[record.name], *([stem] if len(records) == 1 else []))
             where = f"line {record.line}"
             entry = _Entry(name=record.name, keys=keys, sequence=record.sequence, path=record.path, where=where)
             if record.name in entries:
@@ -96,7 +97,7 @@ def _chain_of(entry: _Entry, chains: Mapping[str, list[Chain]], used: set[str], 
             if len(chains[key]) > 1:
                 count = len(chains[key]) - 1
                 findings.warn("chain beside the one that fits a sequence, left out", chains[key][0].path, count=count)
-            return max(chains[key], key=lambda chain: place(entry.sequence, chain.sequence).identity)
+            return max(chains[key], key=lambda chain: _placed(entry, chain).identity)
     for key in entry.keys:
         stem, _, wanted = key.rpartition("_")
         candidates = chains.get(stem, [])
@@ -114,7 +115,7 @@ def _chain_of(entry: _Entry, chains: Mapping[str, list[Chain]], used: set[str], 
 def _structure_of(entry: _Entry, chain: Chain, findings: Findings) -> Structure | None:
     if chain.sequence == entry.sequence:
         return chain.structure
-    placement = place(entry.sequence, chain.sequence)
+    placement = _placed(entry, chain)
     where = f"chain {chain.label!r}"
     if placement.identity < LEAST_IDENTITY:
         reason = f"{placement.identity:.0%} identical with the sequence {entry.name!r} ({entry.path} {entry.where})"
@@ -128,6 +129,10 @@ def _structure_of(entry: _Entry, chain: Chain, findings: Findings) -> Structure 
     if unplaced:
         findings.warn("residue of a structure that its sequence lacks, left out", chain.path, where, unplaced)
     return moved_onto(chain.structure, placement, entry.sequence, chain.sequence)
+
+
+def _placed(entry: _Entry, chain: Chain) -> Placement:
+    return place(entry.sequence, chain.sequence, chain.structure.residue_index)
 
 
 def _unused(chains: Mapping[str, list[Chain]], used: Iterable[str]) -> Iterator[tuple[str, Chain]]:

@@ -1,5 +1,8 @@
 """The embedded chains are whole, and are the chemistry they claim to be."""
 
+import gzip
+
+import biotite.structure.io.pdbx as pdbx
 import numpy as np
 import pytest
 
@@ -54,3 +57,19 @@ def test_the_raw_files_are_free_of_defects_and_the_same_proteins():
 def test_the_package_data_is_small():
     files = [CHAINS, *RAW_FILES.iterdir()]
     assert sum(path.stat().st_size for path in files) < 1_000_000
+
+
+def test_the_embedded_entry_reads_as_another_reader_reads_it():
+    (path,) = RAW_FILES.glob("*.cif.gz")
+    with gzip.open(path, "rt") as file:
+        entry = pdbx.CIFFile.read(file)
+    atoms = pdbx.get_structure(entry, model=1, altloc="occupancy")
+    alpha = atoms[(atoms.atom_name == "CA") & (atoms.res_id > 0)]
+    (protein,) = collect(path).proteins
+    (sequence,) = pdbx.get_sequence(entry).values()
+    assert protein.sequence == str(sequence)
+    assert protein.structure.resolution == 1.7
+    resolved = protein.structure.atom_mask[:, CA]
+    np.testing.assert_array_equal(np.flatnonzero(resolved) + 1, alpha.res_id)
+    ours = protein.structure.atom_positions[resolved, CA]
+    np.testing.assert_allclose(ours, alpha.coord - alpha.coord.mean(axis=0), atol=1e-4)  # float32 at 50 Angstrom

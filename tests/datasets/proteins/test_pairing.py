@@ -49,6 +49,22 @@ def test_records_of_one_fasta_find_files_of_their_own_names(write, pdb_chain):
     assert (three.structure, three.alignment) == (None, None)
 
 
+def test_a_name_that_no_file_can_have_finds_its_safe_form(write):
+    write("all.fasta", ">sp|P1|X\nACDEF\n>two\nGHI\n")
+    path = write("sp_P1_X.a3m", ">q\nACDEF\n>r\nA-DEF\n")
+    assert [(p.name, p.alignment is not None) for p in collect(path.parent).proteins] == [
+        ("sp|P1|X", True),
+        ("two", False),
+    ]
+
+
+def test_gaps_of_a_repeat_are_placed_by_number(write, pdb_residue):
+    write("x.pdb", pdb_residue("ALA", 4) + pdb_residue("ALA", 6) + pdb_residue("GLY", 7))
+    path = write("x.fasta", ">x\nMAAAG\n")
+    (protein,) = collect(path.parent).proteins
+    np.testing.assert_array_equal(protein.structure.atom_mask[:, CA], [False, True, False, True, True])
+
+
 def test_structures_may_stand_elsewhere_and_the_unasked_are_left_out(write, pdb_chain):
     data = write("data/one.fasta", f">one\n{LONG}\n")
     write("solved/one.pdb", pdb_chain(LONG))
