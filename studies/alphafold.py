@@ -1,7 +1,6 @@
 """The AlphaFold case: the trunk on proteins, against what the separation along the chain alone predicts."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from jaxtyping import Array, Key, PyTree
 from elbowroom.datasets.demo.load import demo_proteins
 from elbowroom.datasets.proteins.collect import collect
 from elbowroom.datasets.proteins.features import FeatureSizes, feature_shapes
+from elbowroom.datasets.proteins.fingerprint import fingerprint
 from elbowroom.datasets.proteins.loader import ProteinBatches, evaluation_examples, training_batches
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_prior
@@ -133,14 +133,7 @@ def _demo(split: Split) -> Records:
 
 
 def _records(proteins: Sequence[Protein], warnings: tuple[str, ...]) -> Records:
-    digest = hashlib.sha256()
-    for protein in proteins:
-        digest.update(f"{protein.name} {protein.sequence}".encode())
-        if protein.alignment is not None:
-            digest.update(protein.alignment.msa.tobytes() + protein.alignment.deletions.tobytes())
-        if protein.structure is not None:
-            digest.update(protein.structure.atom_positions.tobytes() + protein.structure.atom_mask.tobytes())
-    return Records(items=proteins, warnings=warnings, fingerprint=digest.hexdigest())
+    return Records(items=proteins, warnings=warnings, fingerprint=fingerprint(proteins))
 
 
 def _prior(records: Records) -> Callable[[Features], float]:

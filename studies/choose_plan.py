@@ -47,6 +47,8 @@ def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:
     """Raise `PlanError` for names that the model does not have, chunks that cut nothing, devices that are not there."""
     state_sharding(plan, sizes)
     check_chunks(plan, case.chunk_axes(sizes))
+    if not plan.recompute.save and not plan.offload.activations:
+        return
     parameters = abstract_train_state(case, sizes, case.optimizer, plan).parameters
     key = jax.eval_shape(lambda: jax.random.key(0))
     check_names(plan, case.loss(sizes, plan), parameters, dict(case.example(sizes)), key)
