@@ -21,8 +21,8 @@ from elbowroom.studies.optimizer import make_optimizer
 from elbowroom.studies.provenance import result_row
 from elbowroom.studies.sizes import Sizes
 
-REPEATS = 5
-"""Timed steps of each plan; the median is reported."""
+REPEATS = 7
+"""Timed steps of each plan, in turns with the baseline; medians are reported."""
 NOISE = 0.02
 """Added to fresh parameters: output layers that start at zero would hide every difference behind them."""
 SMALL = 1e-3
@@ -85,11 +85,11 @@ def measured_rows(
             plain.append(_Running(comparison, next(iter(comparison.plans.values())), batch))
         tell(f"compiling and running {name}")
         running = plain[0] if plan == plain[0].plan else _Running(comparison, plan, batch)
-        seconds, plain_seconds = _interleaved(running, plain[0])
+        pairs = [(running.seconds_of_a_step(), plain[0].seconds_of_a_step()) for _ in range(REPEATS)]
         return {
             "footprint": running.compiled.footprint.to_dict(),
-            "step_seconds": statistics.median(seconds),
-            "time_ratio": statistics.median(seconds) / statistics.median(plain_seconds),
+            "step_seconds": statistics.median(own for own, _ in pairs),
+            "time_ratio": statistics.median(own / base for own, base in pairs),
             "loss": running.loss,
             "loss_difference": abs(running.loss - plain[0].loss) / abs(plain[0].loss),
             "gradient_difference": gradient_difference(running.gradient, plain[0].gradient),
@@ -114,11 +114,6 @@ class _Running:
         began = time.perf_counter()
         self._state, _ = jax.block_until_ready(self.compiled.executable(self._state, self._batch))
         return time.perf_counter() - began
-
-
-def _interleaved(one: _Running, other: _Running) -> tuple[list[float], list[float]]:
-    pairs = [(one.seconds_of_a_step(), other.seconds_of_a_step()) for _ in range(REPEATS)]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 def gradient_difference(gradient: Sequence[np.ndarray], plain: Sequence[np.ndarray]) -> float:
