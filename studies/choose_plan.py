@@ -1,15 +1,17 @@
 """Which plan a run gets: the one that the user wrote, the one that a budget asks for, or the case's default."""
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 
 from elbowroom.memory.audit import check_chunks, check_names
-from elbowroom.memory.budget import BudgetError, Fit, fit
+from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
 from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.footprint.footprint import Footprint
 from elbowroom.memory.footprint.size import format_size, parse_size
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.memory.step import TrainState, initial_state
 from elbowroom.studies.case import Case, abstract_batch
 from elbowroom.studies.optimizer import OptimizerSettings, make_optimizer
@@ -17,14 +19,16 @@ from elbowroom.studies.sizes import Sizes
 from elbowroom.studies.train import state_sharding, step_of
 
 
-def choose_plan(case: Case, sizes: Sizes, *, plan_file: Path | None, budget: str | None) -> Plan:
+def choose_plan(
+    case: Case, sizes: Sizes, *, plan_file: Path | None, budget: str | None, tell: Callable[[str], None]
+) -> Plan:
     """A plan that is known to do what it says, and to fit `budget` bytes of device memory if there is one.
 
     Raises `PlanError` for a plan that cannot be used or does nothing, `BudgetError` when the given plan is too large
     or no plan is small enough.
     """
     if plan_file is None and budget is not None:
-        return fitted(case, sizes, case.optimizer, parse_size(budget)).plan
+        return fitted(case, sizes, case.optimizer, parse_size(budget), tell).plan
     plan = case.plan if plan_file is None else Plan.load(plan_file)
     check_plan(case, sizes, plan)
     if budget is not None:
@@ -37,10 +41,33 @@ def choose_plan(case: Case, sizes: Sizes, *, plan_file: Path | None, budget: str
     return plan
 
 
-def fitted(case: Case, sizes: Sizes, settings: OptimizerSettings, budget_bytes: int) -> Fit:
-    """The fastest plan known to fit; raises `BudgetError` when there is none."""
+def fitted(
+    case: Case, sizes: Sizes, settings: OptimizerSettings, budget_bytes: int, tell: Callable[[str], None]
+) -> Fit:
+    """The fastest plan that fits, among those that differ at these sizes; raises `BudgetError` when none does."""
     state = abstract_train_state(case, sizes, settings, Plan())
-    return fit(step_of(case, sizes, settings), state, abstract_batch(case, sizes), budget_bytes)
+    return fit(
+        step_of(case, sizes, settings),
+        state,
+        abstract_batch(case, sizes),
+        budget_bytes,
+        candidates=list(dict.fromkeys(_without_idle_chunks(case, sizes, plan) for plan in LADDER)),
+        report=lambda trial: tell(
+            f"{trial.plan}: {format_size(trial.footprint.peak)} ({trial.footprint.provenance}) "
+            f"of {format_size(budget_bytes)}"
+        ),
+    )
+
+
+def _without_idle_chunks(case: Case, sizes: Sizes, plan: Plan) -> Plan:
+    """Chunks that are as long as every axis they would cut are left out: a plan says nothing that it does not do."""
+    longest = {field: max(lengths.values()) for field, lengths in case.chunk_axes(sizes).items()}
+    useful = {
+        field: size for field, size in vars(plan.chunk).items() if size is not None and size < longest.get(field, 0)
+    }
+    if "queries" not in useful:
+        useful.pop("keys", None)
+    return dataclasses.replace(plan, chunk=Chunk(**useful))
 
 
 def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:

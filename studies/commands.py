@@ -87,7 +87,7 @@ def run_train(
     inspect_folder(out, training.settings, resume=resume)
     if resume and plan_file is None and budget is None:
         plan_file = out / "plan.toml"
-    plan = choose_plan(case, sizes, plan_file=plan_file, budget=budget)
+    plan = choose_plan(case, sizes, plan_file=plan_file, budget=budget, tell=lambda line: _say(console, line))
     _say(console, f"plan: {plan}")
     state = train(dataclasses.replace(training, plan=plan), console)
     _say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
@@ -154,6 +154,8 @@ def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
 
 def run_demo(out: Path, *, as_json: bool) -> None:
     console = _progress_console()
+    # Each step is compiled once, however often it is measured, trained and resumed.
+    jax.config.update("jax_compilation_cache_dir", str((out / "runs" / "compiled").absolute()))
     rows = demonstrate(out, console)
     paths = save_demo(out, rows)
     if as_json:

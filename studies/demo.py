@@ -68,9 +68,9 @@ def demonstrate(out: Path, console: Console, settings: DemoSettings = DEMO) -> d
     plain = compiled_footprint_of(case, sizes, settings.optimizer, Plan())
     budget = int(settings.budget_share * plain.peak)
     tell(console, f"the plain step needs {format_size(plain.peak)}; choosing a plan for {format_size(budget)}")
-    fit = fitted(case, sizes, settings.optimizer, budget)
+    fit = fitted(case, sizes, settings.optimizer, budget, lambda line: tell(console, line))
     tell(console, f"plan: {fit.plan}")
-    runs = {"plain": (Plan(), plain), "budget": (fit.plan, fit.footprint)}
+    runs = {"plain": (Plan(), plain), "budget": (fit.plan, fit.compiled.footprint)}
     trained = [_trained(name, plan, fp, out, console, settings) for name, (plan, fp) in runs.items()]
     compared = case_named(settings.compared_case)
     plans = compared.techniques(settings.compared_sizes)

@@ -10,12 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from rich.console import Console
 
+from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.memory.step import TrainState, initial_state, make_step
-from elbowroom.studies.case import Batch, Batches, Case, Records
+from elbowroom.studies.case import Batch, Batches, Case, Records, abstract_batch
 from elbowroom.studies.checkpoint import open_checkpoints, restore_latest, save_checkpoint
 from elbowroom.studies.interrupt import StoppedError, stop_on_request
 from elbowroom.studies.metrics_log import MetricsLog
@@ -119,7 +120,7 @@ def state_sharding(plan: Plan, sizes: Sizes) -> Sharding:
         raise PlanError(f"mesh.data = {devices} does not divide the batch of {sizes['batch']}; set --size batch=")
     if devices == 1:
         return SingleDeviceSharding(jax.devices()[0])
-    return NamedSharding(jax.make_mesh((devices,), ("data",)), PartitionSpec())
+    return NamedSharding(jax.make_mesh((devices,), ("data",), axis_types=(AxisType.Auto,)), PartitionSpec())
 
 
 @dataclass(kw_only=True)
@@ -134,7 +135,7 @@ class _Run:
 
     def steps_from(self, state: TrainState, asked_to_stop: Callable[[], bool]) -> TrainState:
         training, start = self.training, int(state.step)
-        step = jax.jit(step_of(training.case, training.sizes, training.optimizer)(training.plan), donate_argnums=0)
+        step = _executable(training, state)
         progress = training_progress(self.console, training.title, start=start, steps=training.steps)
         with MetricsLog(training.out, restored_step=start) as log, progress as show:
             for number in range(start + 1, training.steps + 1):
@@ -180,6 +181,17 @@ class _Run:
             settings=self.training.settings,
             mean_loss=mean_loss,
         )
+
+
+def _executable(training: Training, state: TrainState) -> Callable[..., Any]:
+    """The step compiled for shapes, not arrays: fresh and restored states run the very same program."""
+    several = training.plan.mesh.data > 1
+
+    def shape(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding if several else None)
+
+    step = step_of(training.case, training.sizes, training.optimizer)(training.plan)
+    return compile_step(step, jax.tree.map(shape, state), abstract_batch(training.case, training.sizes)).executable
 
 
 def _require_finite(values: dict[str, float], step: int, batch: Batch, out: Path) -> None:

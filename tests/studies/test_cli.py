@@ -110,7 +110,11 @@ def test_a_plan_over_the_budget_is_refused_with_what_it_needs(tmp_path):
 
 
 def test_a_budget_that_no_plan_meets_is_refused(tmp_path):
-    refused(run("train", "toy", "--budget", "10B", "--out", tmp_path / "run"))
+    result = run("train", "toy", "--budget", "10B", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    *tried, error = result.stderr.strip().splitlines()
+    assert error.startswith("error: no plan fits 10 B: the leanest")
+    assert tried[0].startswith("plain float32: ")
 
 
 def test_a_budget_alone_chooses_a_plan(tmp_path):

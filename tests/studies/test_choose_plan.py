@@ -1,0 +1,40 @@
+"""Plans chosen for a budget say nothing that they do not do."""
+
+import pytest
+
+from elbowroom.memory.budget import BudgetError
+from elbowroom.memory.plan import Chunk, Plan
+from elbowroom.studies.choose_plan import choose_plan, compiled_footprint_of, fitted
+from elbowroom.studies.sizes import Sizes
+
+
+@pytest.fixture
+def sizes(toy) -> Sizes:
+    return {name: size.default for name, size in toy.sizes.items()}
+
+
+def test_a_generous_budget_gets_the_fastest_plan(toy, sizes):
+    assert fitted(toy, sizes, toy.optimizer, 2**30, lambda line: None).plan == Plan()
+
+
+def test_chunks_that_cut_nothing_at_these_sizes_are_not_considered(toy, sizes):
+    told = []
+    with pytest.raises(BudgetError, match="no plan fits"):
+        fitted(toy, sizes, toy.optimizer, 1, told.append)
+    assert told
+    assert not [line for line in told if "16 rows" in line or "queries" in line]  # the toy's only axis is 8 long
+    assert [line for line in told if "4 rows" in line]
+
+
+def test_the_defaults_plan_is_used_when_nothing_is_asked_for(toy, sizes):
+    assert choose_plan(toy, sizes, plan_file=None, budget=None, tell=print) == toy.plan
+
+
+def test_a_plan_that_fits_the_budget_is_taken_as_it_is(toy, sizes, tmp_path):
+    path = tmp_path / "plan.toml"
+    plan = Plan(chunk=Chunk(rows=2))
+    path.write_text(plan.to_toml())
+    needed = compiled_footprint_of(toy, sizes, toy.optimizer, plan).peak
+    assert choose_plan(toy, sizes, plan_file=path, budget=f"{needed}B", tell=print) == plan
+    with pytest.raises(BudgetError, match=rf"needs .* more than --budget {needed - 1}B"):
+        choose_plan(toy, sizes, plan_file=path, budget=f"{needed - 1}B", tell=print)
