@@ -1,0 +1,243 @@
+"""A traced program as a graph of values with sizes, in the terms that decide what a compiler keeps in memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import Literal as Constant
+
+type Kind = Literal["pointwise", "move", "reduce", "dot", "opaque", "fence", "store"]
+"""pointwise: element by element. move: reads elsewhere than it writes. opaque: loops, sorts, updates in place.
+fence: nothing is fused across it. store: writes into a buffer that exists, such as a loop's stack."""
+
+# Other names for the same bytes.
+VIEWS = frozenset(
+    "reshape squeeze expand_dims name copy copy_p stop_gradient device_put sharding_constraint random_wrap "
+    "random_unwrap bitcast_convert_type pvary".split()
+)
+CALLS = frozenset(
+    "jit pjit closed_call core_call remat2 checkpoint custom_jvp_call custom_vjp_call shard_map custom_lin".split()
+)
+REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin".split())
+MOVES = frozenset("transpose broadcast_in_dim slice dynamic_slice gather concatenate pad rev iota".split())
+IN_PLACE = frozenset("dynamic_update_slice scatter scatter-add scatter_add scan while cond".split())
+OPAQUE = IN_PLACE | frozenset(
+    "conv_general_dilated sort cumsum cumlogsumexp cummax cumprod top_k fft cholesky reduce_window_sum ffi_call "
+    "psum all_gather ppermute".split()
+)
+# A fusion that would compute these twice is not made.
+EXPENSIVE = frozenset("exp log tanh logistic div rsqrt sqrt pow erf sin cos log1p expm1 erf_inv cbrt".split())
+# What XLA's library for reductions on CPU computes in one kernel with the reduction (xla/backends/cpu, YNNPACK).
+FUSED_WITH_REDUCTIONS = frozenset(
+    "add sub mul div max min pow exp neg rsqrt sqrt tanh log abs logistic square integer_pow expm1 log1p sign floor "
+    "ceil add_any reduce_sum reduce_max reduce_min".split()
+)
+
+
+@dataclass(eq=False)
+class Value:
+    """An array of the program."""
+
+    size: int
+    """Bytes."""
+    node: "Node | None" = None
+    """What computes it; None for what a computation is given."""
+    given: bool = False
+    """Its memory belongs to somebody else: an argument, or a constant of a loop."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation."""
+
+    kind: Kind
+    operands: list[Value]
+    results: list[Value] = field(default_factory=list)
+    inner: "tuple[Computation, ...]" = ()
+    """Bodies of loops and branches."""
+    expensive: bool = False
+    in_place: bool = False
+    """A result may take the memory of an operand that ends here."""
+    with_reductions: bool = False
+    """Can share a kernel with a reduction."""
+    stacked: int = 0
+    """How many of the last results are stacks, filled by a loop."""
+
+
+@dataclass(eq=False)
+class Computation:
+    """Operations in the order of the program."""
+
+    nodes: list[Node] = field(default_factory=list)
+    carries: list[Value] = field(default_factory=list)
+    """A loop's state at the start of an iteration."""
+    outputs: list[Value] = field(default_factory=list)
+    """The state at its end, in the same order."""
+    _copies: dict[Any, Value] = field(default_factory=dict)
+    """Broadcast, transposed and widened copies, which equal uses share."""
+
+    def add(self, kind: Kind, operands: Sequence[Value], shapes: Sequence[Any], **about: Any) -> list[Value]:
+        node = Node(kind, list(operands), **about)
+        node.results = [Value(num_bytes(shape), node) for shape in shapes]
+        self.nodes.append(node)
+        return node.results
+
+    def copy(self, value: Value, how: Any, kind: Kind, shape: Any, **about: Any) -> Value:
+        key = (value, how)
+        if key not in self._copies:
+            self._copies[key] = self.add(kind, [value], [shape], **about)[0]
+        return self._copies[key]
+
+
+def num_bytes(shape: Any) -> int:
+    """Bytes of an array of this shape and dtype; a random key holds two integers."""
+    if jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key):
+        return math.prod(shape.shape) * 8
+    return math.prod(shape.shape) * shape.dtype.itemsize
+
+
+def program(closed: ClosedJaxpr) -> Computation:
+    """The whole program. Its arguments are given, and its results are stored: they replace donated arguments."""
+    computation = Computation()
+    given = [Value(num_bytes(var.aval), given=True) for var in closed.jaxpr.invars]
+    for value in _inline(computation, closed, given):
+        if not value.given:
+            computation.add("store", [value], [])
+    return computation
+
+
+def _loop_body(closed: ClosedJaxpr, constants: int, carries: int) -> Computation:
+    body, arguments = Computation(), []
+    for index, var in enumerate(closed.jaxpr.invars):
+        if index < constants:
+            arguments.append(Value(num_bytes(var.aval), given=True))
+        elif index < constants + carries:
+            arguments.append(Value(num_bytes(var.aval)))
+        else:
+            arguments += body.add("move", [Value(0, given=True)], [var.aval])
+    body.carries = arguments[constants : constants + carries]
+    results = _inline(body, closed, arguments)
+    body.outputs = results[:carries]
+    for value in results[carries:]:
+        body.add("store", [value], [])
+    return body
+
+
+def _branch(closed: ClosedJaxpr) -> Computation:
+    branch = Computation()
+    given = [Value(num_bytes(var.aval), given=True) for var in closed.jaxpr.invars]
+    branch.outputs = _inline(branch, closed, given)
+    return branch
+
+
+def _inline(computation: Computation, inner: Jaxpr | ClosedJaxpr, arguments: list[Value]) -> list[Value]:
+    jaxpr = inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
+    known = dict(zip(jaxpr.invars, arguments, strict=True))
+    known.update({var: Value(num_bytes(var.aval), given=True) for var in jaxpr.constvars})
+
+    def read(var: Any) -> Value:
+        return Value(0, given=True) if isinstance(var, Constant) else known[var]
+
+    for eqn in jaxpr.eqns:
+        results = _equation(computation, eqn, [read(var) for var in eqn.invars])
+        known.update(zip(eqn.outvars, results, strict=True))
+    return [read(var) for var in jaxpr.outvars]
+
+
+def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
+    name, shapes = eqn.primitive.name, [var.aval for var in eqn.outvars]
+    if name in VIEWS or (name in ("convert_element_type", "broadcast_in_dim") and _same_bytes(eqn)):
+        return operands[:1]
+    if name == "optimization_barrier":
+        return _fenced(computation, eqn, operands)
+    if name in CALLS:
+        inner = next(eqn.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in eqn.params)
+        if eqn.params.get("prevent_cse") and eqn.params.get("differentiated"):
+            operands = _fenced(computation, eqn, operands)
+        return _inline(computation, inner, operands)
+    if name == "dot_general":
+        return _dot(computation, eqn, operands)
+    about: dict[str, Any] = {
+        "in_place": name in IN_PLACE,
+        "with_reductions": name in FUSED_WITH_REDUCTIONS,
+        "expensive": name in EXPENSIVE,
+    }
+    if name in OPAQUE:
+        return computation.add("opaque", operands, shapes, **about, **_inside(eqn))
+    if name in REDUCTIONS:
+        return computation.add("reduce", operands, shapes, **about)
+    if name == "broadcast_in_dim" and eqn.invars[0].aval.shape:
+        return [_broadcast(computation, operands[0], shapes[0])]
+    if name in MOVES:
+        return computation.add("move", operands, shapes, **about)
+    if len(shapes) == 1:
+        pairs = zip(operands, eqn.invars, strict=True)
+        operands = [_stretched(computation, value, var, shapes[0]) for value, var in pairs]
+    return computation.add("pointwise", operands, shapes, **(about | {"in_place": True}))
+
+
+def _same_bytes(eqn: JaxprEqn) -> bool:
+    before, after = eqn.invars[0].aval, eqn.outvars[0].aval
+    return not isinstance(eqn.invars[0], Constant) and before.size == after.size and before.dtype == after.dtype
+
+
+def _fenced(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
+    pairs = zip(operands, eqn.invars, strict=True)
+    return [v if isinstance(var, Constant) else computation.add("fence", [v], [var.aval])[0] for v, var in pairs]
+
+
+def _inside(eqn: JaxprEqn) -> dict[str, Any]:
+    """Bodies of a loop or a branch, and how many results are stacks."""
+    params = eqn.params
+    if eqn.primitive.name == "scan":
+        constants, carries, _ = params["ft_in"].update(list(range(len(eqn.invars)))).unpack()
+        body = _loop_body(params["jaxpr"], len(list(constants)), len(list(carries)))
+        return {"inner": (body,), "stacked": len(eqn.outvars) - len(body.carries)}
+    if eqn.primitive.name == "while":
+        return {"inner": (_loop_body(params["body_jaxpr"], params["body_nconsts"], len(eqn.outvars)),)}
+    if eqn.primitive.name == "cond":
+        return {"inner": tuple(_branch(branch) for branch in params["branches"])}
+    return {}
+
+
+def _stretched(computation: Computation, value: Value, var: Any, to: Any) -> Value:
+    """An operand that a pointwise operation repeats along some axes."""
+    if isinstance(var, Constant) or not 1 < var.aval.size < to.size:
+        return value
+    return _broadcast(computation, value, jax.ShapeDtypeStruct(to.shape, var.aval.dtype))
+
+
+def _broadcast(computation: Computation, value: Value, to: Any) -> Value:
+    return computation.copy(value, to.shape, "move", to, with_reductions=True)
+
+
+def _dot(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
+    """A product of matrices: operands in an order of axes that it can read, and all of it in float32 at least."""
+    contracted, batch = eqn.params["dimension_numbers"]
+    sides = []
+    for value, var, inner, outer in zip(operands, eqn.invars, contracted, batch, strict=True):
+        shape = var.aval
+        free = tuple(d for d in range(shape.ndim) if d not in inner and d not in outer)
+        readable = ((*outer, *free, *inner), (*outer, *inner, *free))
+        order = tuple(range(shape.ndim)) if tuple(range(shape.ndim)) in readable else readable[0]
+        moved, wide = order != tuple(range(shape.ndim)), _wide(shape.dtype)
+        if moved or wide != shape.dtype:
+            to = jax.ShapeDtypeStruct(tuple(shape.shape[d] for d in order), wide)
+            value = computation.copy(value, order, "move" if moved else "pointwise", to)
+        sides.append(value)
+    shape = cast(Any, eqn.outvars[0].aval)
+    product = computation.add(
+        "dot", sides, [jax.ShapeDtypeStruct(shape.shape, _wide(shape.dtype))], with_reductions=True
+    )
+    if _wide(shape.dtype) == shape.dtype:
+        return product
+    return computation.add("pointwise", product, [shape], in_place=True)
+
+
+def _wide(dtype: Any) -> np.dtype:
+    """CPUs multiply half-precision matrices in float32."""
+    return np.dtype(np.float32) if jax.numpy.issubdtype(dtype, np.inexact) and dtype.itemsize < 4 else dtype
