@@ -173,7 +173,8 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
     if name == "broadcast_in_dim" and eqn.invars[0].aval.shape:
         return [_broadcast(computation, operands[0], shapes[0])]
     if name in MOVES:
-        return computation.add("move", operands, shapes, **about)
+        filled = name == "broadcast_in_dim"
+        return computation.add("move", operands, shapes, **(about | {"with_reductions": filled}))
     if len(shapes) == 1:
         pairs = zip(operands, eqn.invars, strict=True)
         operands = [_stretched(computation, value, var, shapes[0]) for value, var in pairs]

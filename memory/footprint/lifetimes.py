@@ -97,7 +97,7 @@ def _place_results(
             buffer = reusable[0]
         else:
             # What starts as a constant waits for nothing, so the compiler makes it first: too early.
-            early = value in stacks or not event.node.operands
+            early = value in stacks or all(operand.given and operand.size == 0 for operand in event.node.operands)
             buffer = timeline.new(value.size, began if early else timeline.clock)
         if buffer in ending:
             ending.remove(buffer)
