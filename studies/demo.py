@@ -17,6 +17,7 @@ from elbowroom.studies.cases import case_named
 from elbowroom.studies.choose_plan import compiled_footprint_of, fitted
 from elbowroom.studies.compare import Comparison, compiled_rows
 from elbowroom.studies.evaluate import model_scores, prior_scores, score_of
+from elbowroom.studies.interrupt import StoppedError
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.provenance import result_row
 from elbowroom.studies.train import Training, train
@@ -105,7 +106,10 @@ def _trained(
         resume=(folder / "run.json").exists(),
         title=name,
     )
-    state = train(training, console)
+    try:
+        state = train(training, console)
+    except StoppedError:
+        raise StoppedError(f"stopped while training {name}; the same command goes on from there") from None
     held_out = case.held_out(case.demo("test"), settings.trained_sizes)
     tell(console, f"{name}: evaluating on {len(held_out)} held-out proteins")
     scores = model_scores(case, settings.trained_sizes, plan, state.parameters, held_out)

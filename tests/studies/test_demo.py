@@ -66,7 +66,7 @@ def test_a_demo_that_was_stopped_goes_on(settings, tmp_path, monkeypatch, toy):
         return original(self)
 
     monkeypatch.setattr(toy.batches, "__next__", interrupted)
-    with pytest.raises(StoppedError):
+    with pytest.raises(StoppedError, match="stopped while training plain; the same command goes on"):
         demonstrate(tmp_path / "halves", Console(quiet=True), settings)
     monkeypatch.setattr(toy.batches, "__next__", original)
     halves = demonstrate(tmp_path / "halves", Console(quiet=True), settings)
