@@ -77,8 +77,9 @@ class Computation:
     """A loop's state at the start of an iteration."""
     outputs: list[Value] = field(default_factory=list)
     """The state at its end, in the same order."""
-    _copies: dict[Any, Value] = field(default_factory=dict)
-    """Broadcast, transposed and widened copies, which equal uses share."""
+    _known: dict[Any, list[Value]] = field(default_factory=dict)
+    """Results of operations by what is computed from what: the compiler computes equal things once."""
+    _constants: dict[Any, Value] = field(default_factory=dict)
 
     def add(self, kind: Kind, operands: Sequence[Value], shapes: Sequence[Any], **about: Any) -> list[Value]:
         node = Node(kind, list(operands), **about)
@@ -86,11 +87,15 @@ class Computation:
         self.nodes.append(node)
         return node.results
 
-    def copy(self, value: Value, how: Any, kind: Kind, shape: Any, **about: Any) -> Value:
-        key = (value, how)
-        if key not in self._copies:
-            self._copies[key] = self.add(kind, [value], [shape], **about)[0]
-        return self._copies[key]
+    def once(self, how: Any, kind: Kind, operands: Sequence[Value], shapes: Sequence[Any], **about: Any) -> list[Value]:
+        """`add`, unless the same was computed before."""
+        key = (how, kind, tuple(operands))
+        if key not in self._known:
+            self._known[key] = self.add(kind, operands, shapes, **about)
+        return self._known[key]
+
+    def constant(self, constant: Constant) -> Value:
+        return self._constants.setdefault((str(constant.val), constant.aval.dtype), Value(0, given=True))
 
 
 def num_bytes(shape: Any) -> int:
@@ -140,7 +145,7 @@ def _inline(computation: Computation, inner: Jaxpr | ClosedJaxpr, arguments: lis
     known.update({var: Value(num_bytes(var.aval), given=True) for var in jaxpr.constvars})
 
     def read(var: Any) -> Value:
-        return Value(0, given=True) if isinstance(var, Constant) else known[var]
+        return computation.constant(var) if isinstance(var, Constant) else known[var]
 
     for eqn in jaxpr.eqns:
         results = _equation(computation, eqn, [read(var) for var in eqn.invars])
@@ -161,6 +166,10 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
         return _inline(computation, inner, operands)
     if name == "dot_general":
         return _dot(computation, eqn, operands)
+    if name == "scan" and eqn.params["length"] == 1:
+        # The compiler removes the loop: what is inside can be merged with what is outside.
+        return _inline(computation, eqn.params["jaxpr"], operands)
+    how = (name, _hashable(eqn.params))
     about: dict[str, Any] = {
         "in_place": name in IN_PLACE,
         "with_reductions": name in FUSED_WITH_REDUCTIONS,
@@ -169,16 +178,29 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
     if name in OPAQUE:
         return computation.add("opaque", operands, shapes, **about, **_inside(eqn))
     if name in REDUCTIONS:
-        return computation.add("reduce", operands, shapes, **about)
+        return computation.once(how, "reduce", operands, shapes, **about)
     if name == "broadcast_in_dim" and eqn.invars[0].aval.shape:
         return [_broadcast(computation, operands[0], shapes[0])]
     if name in MOVES:
         filled = name == "broadcast_in_dim"
-        return computation.add("move", operands, shapes, **(about | {"with_reductions": filled}))
+        about["with_reductions"] = filled
+        if filled:
+            return computation.add("move", operands, shapes, **about)
+        return computation.once(how, "move", operands, shapes, **about)
     if len(shapes) == 1:
         pairs = zip(operands, eqn.invars, strict=True)
         operands = [_stretched(computation, value, var, shapes[0]) for value, var in pairs]
-    return computation.add("pointwise", operands, shapes, **(about | {"in_place": True}))
+    return computation.once(how, "pointwise", operands, shapes, **(about | {"in_place": True}))
+
+
+def _hashable(params: dict[str, Any]) -> Any:
+    """Equal for equal parameters; what cannot be compared equals nothing."""
+    try:
+        key = tuple(sorted(params.items()))
+        hash(key)
+    except TypeError:
+        return object()
+    return key
 
 
 def _same_bytes(eqn: JaxprEqn) -> bool:
@@ -213,7 +235,7 @@ def _stretched(computation: Computation, value: Value, var: Any, to: Any) -> Val
 
 
 def _broadcast(computation: Computation, value: Value, to: Any) -> Value:
-    return computation.copy(value, to.shape, "move", to, with_reductions=True)
+    return computation.once(("broadcast", to.shape), "move", [value], [to], with_reductions=True)[0]
 
 
 def _dot(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
@@ -228,15 +250,16 @@ def _dot(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list
         moved, wide = order != tuple(range(shape.ndim)), _wide(shape.dtype)
         if moved or wide != shape.dtype:
             to = jax.ShapeDtypeStruct(tuple(shape.shape[d] for d in order), wide)
-            value = computation.copy(value, order, "move" if moved else "pointwise", to)
+            value = computation.once(("dot operand", order), "move" if moved else "pointwise", [value], [to])[0]
         sides.append(value)
     shape = cast(Any, eqn.outvars[0].aval)
-    product = computation.add(
-        "dot", sides, [jax.ShapeDtypeStruct(shape.shape, _wide(shape.dtype))], with_reductions=True
+    how = ("dot", eqn.params["dimension_numbers"])
+    product = computation.once(
+        how, "dot", sides, [jax.ShapeDtypeStruct(shape.shape, _wide(shape.dtype))], with_reductions=True
     )
     if _wide(shape.dtype) == shape.dtype:
         return product
-    return computation.add("pointwise", product, [shape], in_place=True)
+    return computation.once("narrow", "pointwise", product, [shape], in_place=True)
 
 
 def _wide(dtype: Any) -> np.dtype:
