@@ -88,7 +88,7 @@ def plot_trade(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_ylabel("compiled peak (MiB)")
     axes.set_ylim(bottom=0)
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    axes.set_title(title(rows), fontsize=10, loc="left")
+    axes.set_title(title(rows), fontsize=8, loc="left")
 
 
 def plot_memory(axes: Axes, rows: Sequence[Row]) -> None:
@@ -99,7 +99,7 @@ def plot_memory(axes: Axes, rows: Sequence[Row]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.2 * max(peaks))
     axes.set_xlabel("compiled peak (MiB)")
-    axes.set_title(title(rows), fontsize=10, loc="left")
+    axes.set_title(title(rows), fontsize=8, loc="left")
 
 
 def save_plot(path: Path, draw: Callable[[Axes], None]) -> None:
