@@ -64,8 +64,8 @@ class Node:
     """A result may take the memory of an operand that ends here."""
     with_reductions: bool = False
     """Can share a kernel with a reduction."""
-    stacked: int = 0
-    """How many of the last results are stacks, filled by a loop."""
+    early: set[Value] = field(default_factory=set)
+    """Results that start as a constant. They wait for nothing, so the compiler makes them first: too early."""
 
 
 @dataclass(eq=False)
@@ -176,17 +176,17 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
         "expensive": name in EXPENSIVE,
     }
     if name in OPAQUE:
-        return computation.add("opaque", operands, shapes, **about, **_inside(eqn))
+        return _opaque(computation, eqn, operands, about)
     if name in REDUCTIONS:
         return computation.once(how, "reduce", operands, shapes, **about)
     if name == "broadcast_in_dim" and eqn.invars[0].aval.shape:
         return [_broadcast(computation, operands[0], shapes[0])]
     if name in MOVES:
         filled = name == "broadcast_in_dim"
-        about["with_reductions"] = filled
-        if filled:
-            return computation.add("move", operands, shapes, **about)
-        return computation.once(how, "move", operands, shapes, **about)
+        results = computation.once(how, "move", operands, shapes, **(about | {"with_reductions": filled}))
+        if filled and results[0].node is not None:
+            results[0].node.early.update(results)
+        return results
     if len(shapes) == 1:
         pairs = zip(operands, eqn.invars, strict=True)
         operands = [_stretched(computation, value, var, shapes[0]) for value, var in pairs]
@@ -213,18 +213,26 @@ def _fenced(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> l
     return [v if isinstance(var, Constant) else computation.add("fence", [v], [var.aval])[0] for v, var in pairs]
 
 
-def _inside(eqn: JaxprEqn) -> dict[str, Any]:
-    """Bodies of a loop or a branch, and how many results are stacks."""
-    params = eqn.params
-    if eqn.primitive.name == "scan":
-        constants, carries, _ = params["ft_in"].update(list(range(len(eqn.invars)))).unpack()
-        body = _loop_body(params["jaxpr"], len(list(constants)), len(list(carries)))
-        return {"inner": (body,), "stacked": len(eqn.outvars) - len(body.carries)}
-    if eqn.primitive.name == "while":
-        return {"inner": (_loop_body(params["body_jaxpr"], params["body_nconsts"], len(eqn.outvars)),)}
-    if eqn.primitive.name == "cond":
-        return {"inner": tuple(_branch(branch) for branch in params["branches"])}
-    return {}
+def _opaque(computation: Computation, eqn: JaxprEqn, operands: list[Value], about: dict[str, Any]) -> list[Value]:
+    """An operation that nothing is fused into. Loops hold their state and their stacks from their start on."""
+    params, shapes = eqn.params, [var.aval for var in eqn.outvars]
+    name, inner, first = eqn.primitive.name, (), len(operands)
+    if name == "scan":
+        first, carries, _ = (len(list(part)) for part in params["ft_in"].unpack())
+        inner = (_loop_body(params["jaxpr"], first, carries),)
+    elif name == "while":
+        first, carries = params["cond_nconsts"] + params["body_nconsts"], len(shapes)
+        inner = (_loop_body(params["body_jaxpr"], params["body_nconsts"], carries),)
+    elif name == "cond":
+        inner = tuple(_branch(branch) for branch in params["branches"])
+    started = operands[first : first + len(inner[0].carries)] if inner else []
+    constant = [value.node is not None and value in value.node.early for value in started]
+    read = [value for value in operands if not (value in started and value.node and value in value.node.early)]
+    results = computation.add("opaque", read, shapes, inner=inner, **about)
+    if name in ("scan", "while") and results[0].node is not None:
+        stacks = results[len(started) :]
+        results[0].node.early.update(stacks, (v for v, c in zip(results, constant, strict=False) if c))
+    return results
 
 
 def _stretched(computation: Computation, value: Value, var: Any, to: Any) -> Value:

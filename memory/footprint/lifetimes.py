@@ -86,18 +86,15 @@ def _place_results(
 ) -> None:
     """Give each result a buffer: a loop's own, that of an operand which ends here, or a new one."""
     ending = [held[v] for v, over in event.operands.items() if over and event.node.in_place and last[v] == index]
-    results = event.node.results
-    stacks = set(results[len(results) - event.node.stacked :])
     for value in event.results:
         reusable = [b for b in ending if b.size == value.size and b.busy <= index]
         own = home.get(value)
         if own is not None and own.size == value.size and (own.busy < index or own in reusable):
             buffer = own
-        elif reusable and value not in stacks:
+        elif reusable and value not in event.node.early:
             buffer = reusable[0]
         else:
-            # What starts as a constant waits for nothing, so the compiler makes it first: too early.
-            early = value in stacks or all(operand.given and operand.size == 0 for operand in event.node.operands)
+            early = value in event.node.early
             buffer = timeline.new(value.size, began if early else timeline.clock)
         if buffer in ending:
             ending.remove(buffer)
