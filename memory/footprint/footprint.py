@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import jax
 from jaxtyping import PyTree
@@ -50,7 +50,7 @@ class Footprint:
         detail: str,
         host: int = 0,
         arguments: int | None = None,
-    ) -> Self:
+    ) -> "Footprint":
         """Share out what a step holds over the parts.
 
         Args:

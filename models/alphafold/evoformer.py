@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from einops import rearrange
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
@@ -200,7 +200,7 @@ def run_stack(
     depth = jax.tree.leaves(parameters)[0].shape[0]
     keys = None if key is None else jax.random.split(key, depth)
 
-    def block(activations: tuple[Msa, Pair], layer: tuple[nnx.State, Any]) -> tuple[Msa, Pair]:
+    def block(activations: tuple[Msa, Pair], layer: tuple[PyTree, PyTree]) -> tuple[Msa, Pair]:
         module = nnx.merge(graph, layer[0])
         return module(*activations, msa_mask, pair_mask, layer[1], plan)
 

@@ -1,0 +1,75 @@
+"""Mapping over rows: the plain call's value and gradients, in memory that does not grow with the axis."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from elbowroom.memory.chunk import map_rows
+
+ROWS = 7
+
+
+def inputs(dtype):
+    rng = np.random.default_rng(0)
+    rows = {"x": jnp.asarray(rng.standard_normal((ROWS, 3)), dtype), "keep": jnp.asarray(rng.random(ROWS) > 0.4)}
+    assert 0 < rows["keep"].sum() < ROWS
+    return rows, jnp.asarray(rng.standard_normal((3, 4)), dtype), jnp.arange(4)
+
+
+def loss(rows, weights, powers, size):
+    """Uses a row mask, a closed-over weight, a closed-over integer, and gives a tree."""
+
+    def function(rows):
+        y = jnp.where(rows["keep"][:, None], rows["x"] @ weights, 0)
+        return {"a": jnp.sin(y) * jnp.where(powers > 1, 1, 2).astype(y.dtype)[None], "b": y.sum(1)}
+
+    out = map_rows(function, rows, size=size)
+    return (out["a"] * jnp.cos(jnp.arange(ROWS, dtype=weights.dtype))[:, None]).sum() + (out["b"] ** 2).sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 100])
+def test_chunks_change_neither_value_nor_gradient(size, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        rows, weights, powers = inputs(dtype)
+
+        def run(size):
+            def of(x, weights):
+                return loss({**rows, "x": x}, weights, powers, size)
+
+            return jax.jit(jax.value_and_grad(of, (0, 1)))(rows["x"], weights)
+
+        got, want = run(size), run(None)
+    # Weight gradients are summed in another order.
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=32 * np.finfo(dtype).eps * np.abs(np.asarray(w)).max())
+
+
+def test_chunks_work_inside_a_checkpointed_scan():
+    rows, weights, powers = inputs("float32")
+
+    def total(size):
+        def body(carry, _):
+            return carry + loss({**rows, "x": rows["x"] + carry}, weights, powers, size) / 100, None
+
+        return jax.jit(jax.value_and_grad(lambda c: jax.lax.scan(jax.checkpoint(body), c, None, length=3)[0]))(
+            jnp.float32(0.5)
+        )
+
+    np.testing.assert_allclose(total(3), total(None), rtol=1e-6)
+
+
+def test_memory_of_the_backward_pass_does_not_grow_with_the_axis():
+    weights = jax.ShapeDtypeStruct((16, 512), jnp.float32)
+
+    def temporaries(length, size):
+        def of(x, weights):
+            return map_rows(lambda some: jnp.tanh(jnp.sin(some @ weights)).sum(1), x, size=size).sum()
+
+        rows = jax.ShapeDtypeStruct((length, 16), jnp.float32)
+        return jax.jit(jax.grad(of, (0, 1))).lower(rows, weights).compile().memory_analysis().temp_size_in_bytes
+
+    inside = 4 * 512
+    assert temporaries(4096, None) >= 4096 * inside
+    assert temporaries(4096, 32) - temporaries(1024, 32) < 3072 * inside / 10

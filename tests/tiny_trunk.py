@@ -1,0 +1,75 @@
+"""A tiny AlphaFold trunk with random parameters everywhere, and one ragged example: shared by tests of plans."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from elbowroom.memory.plan import Plan
+from elbowroom.models.alphafold.config import tiny
+from elbowroom.models.alphafold.losses import trunk_loss
+from elbowroom.models.alphafold.model import AlphaFold
+
+RES, SEQ, EXTRA = 11, 5, 7
+
+
+def example(dtype: str = "float32") -> dict[str, jax.Array]:
+    """Features with padding at the end, holes in the alignment, and unresolved residues; no mask is symmetric."""
+    rng = np.random.default_rng(7)
+    seq_mask = (np.arange(RES) < RES - 2).astype(float)
+    masks = {
+        "seq_mask": seq_mask,
+        "msa_mask": (rng.random((SEQ, RES)) > 0.3) * seq_mask,
+        "extra_msa_mask": (rng.random((EXTRA, RES)) > 0.3) * seq_mask,
+        "bert_mask": (rng.random((SEQ, RES)) > 0.6) * seq_mask,
+        "pseudo_beta_mask": (rng.random(RES) > 0.2) * seq_mask,
+    }
+    masks["msa_mask"][1] = 0  # a padded sequence: every key of its row attention is masked
+    masks["extra_msa_mask"][-1] = 0
+    floats = {
+        "target_feat": rng.random((RES, 22)),
+        "msa_feat": rng.random((SEQ, RES, 49)),
+        "extra_has_deletion": rng.random((EXTRA, RES)),
+        "extra_deletion_value": rng.random((EXTRA, RES)),
+        "pseudo_beta": 8 * rng.standard_normal((RES, 3)),
+    }
+    integers = {
+        "residue_index": np.cumsum(rng.integers(1, 4, RES)),
+        "aatype": rng.integers(0, 21, RES),
+        "true_msa": rng.integers(0, 22, (SEQ, RES)),
+        "extra_msa": rng.integers(0, 23, (EXTRA, RES)),
+    }
+    assert all(0 < m.sum() < m.size for m in masks.values()), "a mask without both values would test nothing"
+    return {
+        **{k: jnp.asarray(v, dtype) for k, v in (masks | floats).items()},
+        **{k: jnp.asarray(v, "int32") for k, v in integers.items()},
+    }
+
+
+@cache
+def graph_and_arrays() -> tuple[Any, Any]:
+    graph, parameters = nnx.split(AlphaFold(tiny(), rngs=nnx.Rngs(0)), nnx.Param)
+    leaves, structure = jax.tree.flatten(parameters)
+    rng = np.random.default_rng(1)
+    # A fresh model starts with zeros where a wrong technique would hide: fill every array.
+    filled = [leaf + np.float32(0.3) * rng.standard_normal(leaf.shape, np.float32) for leaf in leaves]
+    return graph, jax.tree.unflatten(structure, filled)
+
+
+@cache
+def loss_and_gradient(plan: Plan, dtype: str = "float32", dropout: bool = True) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The trunk's loss and the gradient of every parameter by its path, in `dtype` throughout."""
+    graph, parameters = graph_and_arrays()
+    parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype), parameters)
+    key = jax.random.key(3) if dropout else None
+
+    def loss(parameters: Any, features: dict[str, jax.Array]) -> jax.Array:
+        return trunk_loss(nnx.merge(graph, parameters), features, plan, key)[0]
+
+    # An argument, not a constant: the compiler would spend most of its time folding constants.
+    value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, example(dtype))
+    flat, _ = jax.tree_util.tree_flatten_with_path(gradient)
+    return value, {jax.tree_util.keystr(path): array for path, array in flat}
