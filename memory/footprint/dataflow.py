@@ -14,28 +14,41 @@ type Kind = Literal["pointwise", "move", "reduce", "dot", "opaque", "fence", "st
 """pointwise: element by element. move: reads elsewhere than it writes. opaque: loops, sorts, updates in place.
 fence: nothing is fused across it. store: writes into a buffer that exists, such as a loop's stack."""
 
+# fmt: off
 # Other names for the same bytes.
-VIEWS = frozenset(
-    "reshape squeeze expand_dims name copy copy_p stop_gradient device_put sharding_constraint random_wrap "
-    "random_unwrap bitcast_convert_type pvary".split()
-)
-CALLS = frozenset(
-    "jit pjit closed_call core_call remat2 checkpoint custom_jvp_call custom_vjp_call shard_map custom_lin".split()
-)
-REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin".split())
-MOVES = frozenset("transpose broadcast_in_dim slice dynamic_slice gather concatenate pad rev iota".split())
-IN_PLACE = frozenset("dynamic_update_slice scatter scatter-add scatter_add scan while cond".split())
-OPAQUE = IN_PLACE | frozenset(
-    "conv_general_dilated sort cumsum cumlogsumexp cummax cumprod top_k fft cholesky reduce_window_sum ffi_call "
-    "psum all_gather ppermute".split()
-)
+VIEWS = frozenset({
+    "reshape", "squeeze", "expand_dims", "name", "copy", "copy_p", "stop_gradient", "device_put",
+    "sharding_constraint", "random_wrap", "random_unwrap", "bitcast_convert_type", "pvary",
+})
+CALLS = frozenset({
+    "jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call",
+    "shard_map", "eval_jaxpr",
+})
+REDUCTIONS = frozenset({
+    "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin",
+})
+MOVES = frozenset({
+    "transpose", "broadcast_in_dim", "slice", "dynamic_slice", "gather", "concatenate", "pad", "rev", "iota",
+})
+IN_PLACE = frozenset({
+    "dynamic_update_slice", "scatter", "scatter-add", "scatter_add", "scan", "while", "cond",
+})
+OPAQUE = IN_PLACE | frozenset({
+    "conv_general_dilated", "sort", "cumsum", "cumlogsumexp", "cummax", "cumprod", "top_k", "fft", "cholesky",
+    "reduce_window_sum", "ffi_call", "psum", "all_gather", "ppermute",
+})
 # A fusion that would compute these twice is not made.
-EXPENSIVE = frozenset("exp log tanh logistic div rsqrt sqrt pow erf sin cos log1p expm1 erf_inv cbrt".split())
+EXPENSIVE = frozenset({
+    "exp", "log", "tanh", "logistic", "div", "rsqrt", "sqrt", "pow", "erf", "sin", "cos", "log1p", "expm1",
+    "erf_inv", "cbrt",
+})
 # What XLA's library for reductions on CPU computes in one kernel with the reduction (xla/backends/cpu, YNNPACK).
-FUSED_WITH_REDUCTIONS = frozenset(
-    "add sub mul div max min pow exp neg rsqrt sqrt tanh log abs logistic square integer_pow expm1 log1p sign floor "
-    "ceil add_any reduce_sum reduce_max reduce_min".split()
-)
+FUSED_WITH_REDUCTIONS = frozenset({
+    "add", "sub", "mul", "div", "max", "min", "pow", "exp", "neg", "rsqrt", "sqrt", "tanh", "log", "abs",
+    "logistic", "square", "integer_pow", "expm1", "log1p", "sign", "floor", "ceil", "add_any", "reduce_sum",
+    "reduce_max", "reduce_min",
+})
+# fmt: on
 
 
 @dataclass(eq=False)
