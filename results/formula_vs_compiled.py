@@ -86,7 +86,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return f"""# Formula against compiled peak
 
 AlphaFold's trunk at the published channels, {SHALLOW["blocks"]} blocks,
-{SHALLOW["clusters"]} + {SHALLOW["extra"]} MSA rows. Farthest off of {len(rows)}: {ratio(worst):.3f}. Written by `formula_vs_compiled.py`.
+{SHALLOW["clusters"]} + {SHALLOW["extra"]} MSA rows.
+Farthest off of {len(rows)}: {ratio(worst):.3f}. Written by `formula_vs_compiled.py`.
 
 {markdown_table(COLUMNS, rows)}
 

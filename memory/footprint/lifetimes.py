@@ -19,7 +19,7 @@ class Buffer:
     size: int
     start: int
     end: int
-    """First and last moment, in kernels since the program began."""
+    """First moment, and the first after its last, in kernels since the program began."""
     busy: int = 0
     """The event after which its present value is dead."""
 
@@ -121,7 +121,7 @@ def _best_fit(table: Int[np.ndarray, "buffer 3"]) -> int:
     ends = np.zeros(len(table), np.int64)
     for index, (size, start, end) in enumerate(table):
         before = table[:index]
-        meets = (before[:, 1] <= end) & (before[:, 2] >= start)
+        meets = (before[:, 1] < end) & (before[:, 2] > start)
         tops = ends[:index][meets]
         bottoms = tops - before[meets, 0]
         order = np.argsort(bottoms)
