@@ -1,5 +1,6 @@
 """How much memory a program's values take together: when each lives, and how they are packed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,62 +45,55 @@ def peak_bytes(computation: Computation) -> int:
 
 def _run(computation: Computation, timeline: _Timeline, carried: list[Buffer]) -> None:
     """Go through one computation, a loop's iteration or a branch included, on the program's clock."""
-    kernels, began = events(computation), timeline.clock
-    last = _last_uses(computation, kernels)
-    held = dict(zip(computation.carries, carried, strict=True))
-    for value, buffer in held.items():
-        buffer.busy = last.get(value, -1)
-    home = dict(zip(computation.outputs, carried, strict=False))
-    for index, event in enumerate(kernels):
-        _place_results(event, index, held, home, last, timeline, began)
+    run = _Run(computation, timeline, carried)
+    for index, event in enumerate(run.events):
+        run.place(event, index)
         timeline.clock += 1
         for inner in event.node.inner:
-            _run(inner, timeline, _loop_state(event, inner, held))
+            state = [run.held[value] for value in event.node.results[: len(inner.carries)]]
+            _run(inner, timeline, state)
             timeline.clock += 1
-        for value in (*event.operands, *event.results):
-            held[value].end = max(held[value].end, timeline.clock)
-    for value in computation.outputs:
-        for stored in in_memory(value, set(held)):
-            held[stored].end = max(held[stored].end, timeline.clock + 1)
+        run.extend((*event.operands, *event.results))
+    timeline.clock += 1
+    run.extend(run.kept)
 
 
-def _loop_state(event: Event, inner: Computation, held: dict[Value, Buffer]) -> list[Buffer]:
-    return [held[value] for value in event.node.results[: len(inner.carries)]] if inner.carries else []
+class _Run:
+    """One computation on its way: where its values are, and until when."""
 
+    def __init__(self, computation: Computation, timeline: _Timeline, carried: list[Buffer]) -> None:
+        self.events, self.timeline, self.began = events(computation), timeline, timeline.clock
+        self.held = dict(zip(computation.carries, carried, strict=True))
+        # A loop's state ends where it began, so that no copy is needed; branches carry nothing.
+        self.home = dict(zip(computation.outputs, carried, strict=False))
+        stored = {value for event in self.events for value in event.results} | set(computation.carries)
+        self.kept = {found for value in computation.outputs for found in in_memory(value, stored)}
+        used = [(v, index) for index, event in enumerate(self.events) for v in (*event.operands, *event.results)]
+        self.last = dict(used) | dict.fromkeys(self.kept, len(self.events))
+        for value, buffer in self.held.items():
+            buffer.busy = self.last.get(value, -1)
 
-def _last_uses(computation: Computation, kernels: list[Event]) -> dict[Value, int]:
-    last = {value: index for index, event in enumerate(kernels) for value in (*event.operands, *event.results)}
-    stored = {value for event in kernels for value in event.results} | set(computation.carries)
-    for value in computation.outputs:
-        last.update(dict.fromkeys(in_memory(value, stored), len(kernels)))
-    return last
+    def place(self, event: Event, index: int) -> None:
+        """Give each result a buffer: the loop's own, that of an operand which ends here, or a new one."""
+        in_place = event.node.in_place
+        ending = [self.held[v] for v, over in event.operands.items() if over and in_place and self.last[v] == index]
+        for value in event.results:
+            reusable = [buffer for buffer in ending if buffer.size == value.size and buffer.busy <= index]
+            own, early = self.home.get(value), value in event.node.early
+            if own is not None and own.size == value.size and (own.busy < index or own in reusable):
+                buffer = own
+            elif reusable and not early:
+                buffer = reusable[0]
+            else:
+                buffer = self.timeline.new(value.size, self.began if early else self.timeline.clock)
+            if buffer in ending:
+                ending.remove(buffer)
+            buffer.busy = self.last[value]
+            self.held[value] = buffer
 
-
-def _place_results(
-    event: Event,
-    index: int,
-    held: dict[Value, Buffer],
-    home: dict[Value, Buffer],
-    last: dict[Value, int],
-    timeline: _Timeline,
-    began: int,
-) -> None:
-    """Give each result a buffer: a loop's own, that of an operand which ends here, or a new one."""
-    ending = [held[v] for v, over in event.operands.items() if over and event.node.in_place and last[v] == index]
-    for value in event.results:
-        reusable = [b for b in ending if b.size == value.size and b.busy <= index]
-        own = home.get(value)
-        if own is not None and own.size == value.size and (own.busy < index or own in reusable):
-            buffer = own
-        elif reusable and value not in event.node.early:
-            buffer = reusable[0]
-        else:
-            early = value in event.node.early
-            buffer = timeline.new(value.size, began if early else timeline.clock)
-        if buffer in ending:
-            ending.remove(buffer)
-        buffer.busy = last[value]
-        held[value] = buffer
+    def extend(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self.held[value].end = max(self.held[value].end, self.timeline.clock)
 
 
 def packed_bytes(buffers: list[Buffer]) -> int:
