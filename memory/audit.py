@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import PyTree
 
 from elbowroom.memory.footprint.compiled import Compiled, compile_step

@@ -29,6 +29,9 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
     """
     executable = jax.jit(step, donate_argnums=0).lower(state, batch).compile()
     analysis = executable.memory_analysis()
+    if analysis is None:
+        backend = jax.default_backend()
+        raise NotImplementedError(f"the {backend} backend does not report memory; use the formula or a measurement")
     footprint = Footprint.of_step(
         state,
         batch,

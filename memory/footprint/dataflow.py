@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn  # pyright: ignore[reportPrivateImportUsage]
 from jax.extend.core import Literal as Constant
 
 type Kind = Literal["pointwise", "move", "reduce", "dot", "opaque", "fence", "store"]
@@ -108,20 +108,24 @@ class Computation:
         return self._known[key]
 
     def constant(self, constant: Constant) -> Value:
-        return self._constants.setdefault((str(constant.val), constant.aval.dtype), Value(0, given=True))
+        return self._constants.setdefault((str(constant.val), _shape(constant).dtype), Value(0, given=True))
 
 
 def num_bytes(shape: Any) -> int:
     """Bytes of an array of this shape and dtype; a random key holds two integers."""
-    if jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(shape.dtype, jax.dtypes.prng_key):
         return math.prod(shape.shape) * 8
     return math.prod(shape.shape) * shape.dtype.itemsize
+
+
+def _shape(var: Any) -> Any:
+    return var.aval
 
 
 def program(closed: ClosedJaxpr) -> Computation:
     """The whole program. Its arguments are given, and its results are stored: they replace donated arguments."""
     computation = Computation()
-    given = [Value(num_bytes(var.aval), given=True) for var in closed.jaxpr.invars]
+    given = [Value(num_bytes(_shape(var)), given=True) for var in closed.jaxpr.invars]
     for value in _inline(computation, closed, given):
         if not value.given:
             computation.add("store", [value], [])
@@ -132,11 +136,11 @@ def _loop_body(closed: ClosedJaxpr, constants: int, carries: int) -> Computation
     body, arguments = Computation(), []
     for index, var in enumerate(closed.jaxpr.invars):
         if index < constants:
-            arguments.append(Value(num_bytes(var.aval), given=True))
+            arguments.append(Value(num_bytes(_shape(var)), given=True))
         elif index < constants + carries:
-            arguments.append(Value(num_bytes(var.aval)))
+            arguments.append(Value(num_bytes(_shape(var))))
         else:
-            arguments += body.add("move", [Value(0, given=True)], [var.aval])
+            arguments += body.add("move", [Value(0, given=True)], [_shape(var)])
     body.carries = arguments[constants : constants + carries]
     results = _inline(body, closed, arguments)
     body.outputs = results[:carries]
@@ -147,7 +151,7 @@ def _loop_body(closed: ClosedJaxpr, constants: int, carries: int) -> Computation
 
 def _branch(closed: ClosedJaxpr) -> Computation:
     branch = Computation()
-    given = [Value(num_bytes(var.aval), given=True) for var in closed.jaxpr.invars]
+    given = [Value(num_bytes(_shape(var)), given=True) for var in closed.jaxpr.invars]
     branch.outputs = _inline(branch, closed, given)
     return branch
 
@@ -155,7 +159,7 @@ def _branch(closed: ClosedJaxpr) -> Computation:
 def _inline(computation: Computation, inner: Jaxpr | ClosedJaxpr, arguments: list[Value]) -> list[Value]:
     jaxpr = inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
     known = dict(zip(jaxpr.invars, arguments, strict=True))
-    known.update({var: Value(num_bytes(var.aval), given=True) for var in jaxpr.constvars})
+    known.update({var: Value(num_bytes(_shape(var)), given=True) for var in jaxpr.constvars})
 
     def read(var: Any) -> Value:
         return computation.constant(var) if isinstance(var, Constant) else known[var]
@@ -167,7 +171,7 @@ def _inline(computation: Computation, inner: Jaxpr | ClosedJaxpr, arguments: lis
 
 
 def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
-    name, shapes = eqn.primitive.name, [var.aval for var in eqn.outvars]
+    name, shapes = eqn.primitive.name, [_shape(var) for var in eqn.outvars]
     if name in VIEWS or (name in ("convert_element_type", "broadcast_in_dim") and _same_bytes(eqn)):
         return operands[:1]
     if name == "optimization_barrier":
@@ -192,7 +196,7 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
         return _opaque(computation, eqn, operands, about)
     if name in REDUCTIONS:
         return computation.once(how, "reduce", operands, shapes, **about)
-    if name == "broadcast_in_dim" and eqn.invars[0].aval.shape:
+    if name == "broadcast_in_dim" and _shape(eqn.invars[0]).shape:
         return [_broadcast(computation, operands[0], shapes[0])]
     if name in MOVES:
         filled = name == "broadcast_in_dim"
@@ -217,18 +221,18 @@ def _hashable(params: dict[str, Any]) -> Any:
 
 
 def _same_bytes(eqn: JaxprEqn) -> bool:
-    before, after = eqn.invars[0].aval, eqn.outvars[0].aval
+    before, after = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
     return not isinstance(eqn.invars[0], Constant) and before.size == after.size and before.dtype == after.dtype
 
 
 def _fenced(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
     pairs = zip(operands, eqn.invars, strict=True)
-    return [v if isinstance(var, Constant) else computation.add("fence", [v], [var.aval])[0] for v, var in pairs]
+    return [v if isinstance(var, Constant) else computation.add("fence", [v], [_shape(var)])[0] for v, var in pairs]
 
 
 def _opaque(computation: Computation, eqn: JaxprEqn, operands: list[Value], about: dict[str, Any]) -> list[Value]:
     """An operation that nothing is fused into. Loops hold their state and their stacks from their start on."""
-    params, shapes = eqn.params, [var.aval for var in eqn.outvars]
+    params, shapes = eqn.params, [_shape(var) for var in eqn.outvars]
     name, inner, first = eqn.primitive.name, (), len(operands)
     if name == "scan":
         first, carries, _ = (len(list(part)) for part in params["ft_in"].unpack())
@@ -250,9 +254,9 @@ def _opaque(computation: Computation, eqn: JaxprEqn, operands: list[Value], abou
 
 def _stretched(computation: Computation, value: Value, var: Any, to: Any) -> Value:
     """An operand that a pointwise operation repeats along some axes."""
-    if isinstance(var, Constant) or not 1 < var.aval.size < to.size:
+    if isinstance(var, Constant) or not 1 < _shape(var).size < to.size:
         return value
-    return _broadcast(computation, value, jax.ShapeDtypeStruct(to.shape, var.aval.dtype))
+    return _broadcast(computation, value, jax.ShapeDtypeStruct(to.shape, _shape(var).dtype))
 
 
 def _broadcast(computation: Computation, value: Value, to: Any) -> Value:
@@ -264,7 +268,7 @@ def _dot(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list
     contracted, batch = eqn.params["dimension_numbers"]
     sides = []
     for value, var, inner, outer in zip(operands, eqn.invars, contracted, batch, strict=True):
-        shape = var.aval
+        shape = _shape(var)
         free = tuple(d for d in range(shape.ndim) if d not in inner and d not in outer)
         readable = ((*outer, *free, *inner), (*outer, *inner, *free))
         order = tuple(range(shape.ndim)) if tuple(range(shape.ndim)) in readable else readable[0]
@@ -273,7 +277,7 @@ def _dot(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list
             to = jax.ShapeDtypeStruct(tuple(shape.shape[d] for d in order), wide)
             value = computation.once(("dot operand", order), "move" if moved else "pointwise", [value], [to])[0]
         sides.append(value)
-    shape = cast(Any, eqn.outvars[0].aval)
+    shape = _shape(eqn.outvars[0])
     how = ("dot", eqn.params["dimension_numbers"])
     product = computation.once(
         how, "dot", sides, [jax.ShapeDtypeStruct(shape.shape, _wide(shape.dtype))], with_reductions=True

@@ -92,7 +92,7 @@ def tree_bytes(tree: PyTree) -> int:
 
 
 def _array_bytes(array: Any) -> int:
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
         raw = jax.eval_shape(jax.random.key_data, array)
         return raw.size * raw.dtype.itemsize
     return array.size * array.dtype.itemsize

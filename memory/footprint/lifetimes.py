@@ -111,7 +111,7 @@ def packed_bytes(buffers: list[Buffer]) -> int:
     return min(_best_fit(table[order]) for order in orders)
 
 
-def _best_fit(table: Int[np.ndarray, "buffer 3"]) -> int:
+def _best_fit(table: Int[np.ndarray, "buffer columns"]) -> int:
     ends = np.zeros(len(table), np.int64)
     for index, (size, start, end) in enumerate(table):
         before = table[:index]
