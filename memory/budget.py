@@ -16,7 +16,9 @@ _BOTH = Recompute(blocks=True, modules=True)
 LADDER: tuple[Plan, ...] = (
     # Nothing is computed twice.
     Plan(),
-    # One more forward pass: what stays is the inputs of blocks, and the inside of one block at a time.
+    # One more forward pass: the inputs of all modules stay, the leaner of the two where blocks are few ...
+    Plan(recompute=Recompute(modules=True)),
+    # ... or only the inputs of blocks, and the inside of one block at a time.
     Plan(recompute=Recompute(blocks=True)),
     # Rows shrink the inside of that block, first a little.
     Plan(recompute=Recompute(blocks=True), chunk=Chunk(rows=64)),
