@@ -26,7 +26,7 @@ class Footprint:
     optimizer: int
     """The optimizer's running moments, the step counter and the random key."""
     inputs: int
-    """The batch."""
+    """The batch; a compiled step does not hold features that it never reads."""
     temporaries: int
     """Activations and everything else that lives only inside the step, without the gradients."""
     outputs: int
@@ -58,14 +58,14 @@ class Footprint:
           temporary: bytes of temporaries, gradients included.
           arguments: bytes of state and batch as the compiler counts them; unset, the sum of their arrays.
         """
-        parameters, inputs = tree_bytes(state.parameters), tree_bytes(batch)
-        arguments = tree_bytes(state) + inputs if arguments is None else arguments
+        parameters, held = tree_bytes(state.parameters), tree_bytes(state)
+        arguments = held + tree_bytes(batch) if arguments is None else arguments
         gradients = min(parameters, temporary)
         return cls(
             parameters=parameters,
             gradients=gradients,
-            optimizer=arguments - parameters - inputs,
-            inputs=inputs,
+            optimizer=held - parameters,
+            inputs=arguments - held,
             temporaries=temporary - gradients,
             outputs=outputs,
             host=host,

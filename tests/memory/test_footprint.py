@@ -12,7 +12,7 @@ import toy_stack
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.footprint import PARTS, Footprint, tree_bytes
 from elbowroom.memory.footprint.measured import Peak, measure_step
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.plan import Plan, Recompute
 from elbowroom.memory.step import TrainState, initial_state, make_step
 
 WIDTH, EXAMPLES = 16, 3
@@ -50,6 +50,14 @@ def test_gradients_are_split_off_the_temporaries(plain):
     assert plain.footprint.gradients == plain.footprint.parameters
     temporary = plain.executable.memory_analysis().temp_size_in_bytes
     assert plain.footprint.gradients + plain.footprint.temporaries == temporary
+
+
+def test_a_feature_that_the_step_never_reads_is_not_held():
+    state, batch = toy_stack.shapes()
+    unread = {**batch, "unread": jax.ShapeDtypeStruct((1, 10_000), jnp.float32)}
+    found = compile_step(toy_stack.step_of(Plan(recompute=Recompute(blocks=True))), state, unread).footprint
+    assert found.inputs == tree_bytes(batch)
+    assert found.optimizer == tree_bytes(state) - tree_bytes(state.parameters)
 
 
 def test_gradients_are_never_more_than_all_temporaries():

@@ -126,6 +126,20 @@ def test_a_step_is_estimated_within_15_percent_of_the_compilers_peak(plan):
     assert formula.provenance == "formula"
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(recompute=Recompute(blocks=True, save=("attention_out",))),
+        Plan(recompute=Recompute(blocks=True), precision=Precision(compute="bfloat16")),
+    ],
+    ids=str,
+)
+def test_small_steps_can_be_overestimated_by_up_to_half(plan):
+    """A known weakness: the compiler reorders these 5 MiB steps. The trunk's own plans are within 15 %, below."""
+    step, shapes = toy_stack.step_of(plan), toy_stack.shapes()
+    assert 1.0 < formula_footprint(step, *shapes).peak / compiled_footprint(step, *shapes).peak < 1.5
+
+
 def test_leaner_plans_are_estimated_leaner():
     plans = (
         Plan(),
