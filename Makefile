@@ -29,7 +29,7 @@ lint: install
 	$(BIN)/ruff format --check .
 
 types: install build/types/elbowroom
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache

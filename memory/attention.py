@@ -130,7 +130,7 @@ def _tiled_backward(tile: Tile, saved: Any, cotangent: Query) -> tuple[Any, ...]
     # Row sums of weights x their gradient: what the softmax's derivative subtracts.
     centre = jnp.einsum("rqhc,rqhc->rhq", cotangent.astype(statistics), out.astype(statistics))
 
-    def some_queries(carry: tuple[Array | None, ...], index: Int[Array, ""]) -> tuple[Any, None]:
+    def some_queries(carry: Any, index: Int[Array, ""]) -> tuple[Any, None]:
         to_query, to_key, to_value, to_bias = carry
         start, fresh = slice_bounds(length, size, index)
         seen = jnp.where(fresh[None, :, None, None], take(cotangent, start, size, 1), 0)
@@ -155,7 +155,7 @@ def _unread(size: int, key: Keys, value: Keys, mask: Any, of: Any, to_key: Array
     query, (highest, total, centre), cotangent, bias = of
     length, statistics = key.shape[1], wide(query.dtype)
 
-    def some_keys(carry: tuple[Array | None, ...], index: Int[Array, ""]) -> tuple[Any, None]:
+    def some_keys(carry: Any, index: Int[Array, ""]) -> tuple[Any, None]:
         to_query, to_key, to_value, to_bias = carry
         start, fresh = slice_bounds(length, size, index)
         logits = _tile_logits(query, key, mask, bias, start, fresh, size)

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
 from elbowroom.memory.precision import wide
@@ -69,7 +69,7 @@ def put(array: Shaped[Array, "..."], part: Shaped[Array, "..."], start: Int[Arra
     return jax.lax.dynamic_update_slice_in_dim(array, part.astype(array.dtype), start, axis)
 
 
-def inexact(tree: PyTree) -> tuple[list[Array], Callable[[list[Any]], PyTree]]:
+def inexact(tree: PyTree) -> tuple[list[Array], Callable[..., PyTree]]:
     """The leaves that have gradients, and how to put others in their place (None elsewhere keeps the leaf)."""
     leaves, structure = jax.tree.flatten(tree)
     chosen = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]

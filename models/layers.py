@@ -16,7 +16,7 @@ type Start = Literal["linear", "relu", "zero", "gate"]
 
 
 def initial_weights(start: Start, rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
-    """Truncated normal of variance 1 / fan_in (2 / fan_in before a ReLU), or zeros (Jumper et al. 2021, Suppl. 1.11.4)."""
+    """Truncated normal of variance 1 / fan_in, 2 / fan_in before a ReLU, or zeros (Jumper et al., Suppl. 1.11.4)."""
     if start in ("zero", "gate"):
         return jnp.zeros(shape, jnp.float32)
     scale = (2.0 if start == "relu" else 1.0) / fan_in

@@ -10,6 +10,7 @@ from flax import nnx
 
 from elbowroom.memory.plan import Plan
 from elbowroom.models.alphafold.config import tiny
+from elbowroom.models.alphafold.embed import Previous
 from elbowroom.models.alphafold.losses import trunk_loss
 from elbowroom.models.alphafold.model import AlphaFold
 
@@ -49,6 +50,13 @@ def example(dtype: str = "float32") -> dict[str, jax.Array]:
     }
 
 
+def recycled(dtype: str) -> Previous:
+    """A pass before this one, without which the recycling embeddings would have zero gradients."""
+    rng, sizes = np.random.default_rng(5), tiny()
+    shapes = (RES, 3), (RES, sizes.msa_channels), (RES, RES, sizes.pair_channels)
+    return Previous(*(jnp.asarray(4 * rng.standard_normal(shape), dtype) for shape in shapes))
+
+
 @cache
 def graph_and_arrays() -> tuple[Any, Any]:
     graph, parameters = nnx.split(AlphaFold(tiny(), rngs=nnx.Rngs(0)), nnx.Param)
@@ -60,16 +68,18 @@ def graph_and_arrays() -> tuple[Any, Any]:
 
 
 @cache
-def loss_and_gradient(plan: Plan, dtype: str = "float32", dropout: bool = True) -> tuple[jax.Array, dict[str, jax.Array]]:
+def loss_and_gradient(
+    plan: Plan, dtype: str = "float32", dropout: bool = True
+) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The trunk's loss and the gradient of every parameter by its path, in `dtype` throughout."""
     graph, parameters = graph_and_arrays()
     parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype), parameters)
     key = jax.random.key(3) if dropout else None
 
-    def loss(parameters: Any, features: dict[str, jax.Array]) -> jax.Array:
-        return trunk_loss(nnx.merge(graph, parameters), features, plan, key)[0]
+    def loss(parameters: Any, features: dict[str, jax.Array], previous: Previous) -> jax.Array:
+        return trunk_loss(nnx.merge(graph, parameters), features, plan, key, previous)[0]
 
     # An argument, not a constant: the compiler would spend most of its time folding constants.
-    value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, example(dtype))
+    value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, example(dtype), recycled(dtype))
     flat, _ = jax.tree_util.tree_flatten_with_path(gradient)
     return value, {jax.tree_util.keystr(path): array for path, array in flat}

@@ -85,7 +85,7 @@ class Embedder(nnx.Module):
     def _previous_bins(
         self, rows: Float[Array, "row 3"], columns: Float[Array, "res 3"]
     ) -> Float[Array, "row res bin"]:
-        """Suppl. Algorithm 32, l. 1: one-hot distances; below the first edge, as between absent atoms, no bin is set."""
+        """Suppl. Algorithm 32, l. 1: one-hot distances; below the first edge no bin is set, as between absent atoms."""
         squared = jnp.square(rows[:, None] - columns[None]).sum(-1, keepdims=True)
         lower = jnp.square(jnp.linspace(3.25, 20.75, self.config.previous_bins, dtype=squared.dtype))
         upper = jnp.append(lower[1:], jnp.asarray(1e8, squared.dtype))

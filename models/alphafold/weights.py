@@ -5,6 +5,7 @@ on the first axis in both.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +42,6 @@ def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..
     nnx.update(model, nnx.from_flat_state(filled))
 
 
-def _published(path: tuple[str | int, ...], prefix: str) -> str:
+def _published(path: tuple[Any, ...], prefix: str) -> str:
     *modules, array = [str(part) for part in path]
     return "/".join([prefix, *modules] if prefix else modules) + "//" + array

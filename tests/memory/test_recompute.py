@@ -33,9 +33,7 @@ def total(plan, x, weights):
 
 def arrays(depth=6, rows=5):
     rng = np.random.default_rng(0)
-    return tuple(
-        jnp.asarray(rng.standard_normal(s) / 8, jnp.float32) for s in ((rows, WIDTH), (depth, WIDTH, WIDTH))
-    )
+    return tuple(jnp.asarray(rng.standard_normal(s) / 8, jnp.float32) for s in ((rows, WIDTH), (depth, WIDTH, WIDTH)))
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -70,7 +68,9 @@ def test_the_null_plan_is_the_plain_scan():
         return jax.lax.scan(body, x, weights)[0].sum()
 
     def equations(function):
-        return str(jax.make_jaxpr(function)(*arrays())).count("\n"), "checkpoint" in str(jax.make_jaxpr(function)(*arrays()))
+        return str(jax.make_jaxpr(function)(*arrays())).count("\n"), "checkpoint" in str(
+            jax.make_jaxpr(function)(*arrays())
+        )
 
     assert equations(lambda x, w: total(Plan(), x, w)) == equations(plain)
     assert not equations(plain)[1]

@@ -58,7 +58,7 @@ def test_dropout_is_in_force_where_the_techniques_were_compared():
 def test_no_gradient_is_zero_where_the_techniques_were_compared():
     """A zero gradient would equal any other zero, whatever the technique did."""
     _, gradient = loss_and_gradient(Plan())
-    assert all(float(jnp.abs(array).max()) > 0 for array in gradient.values())
+    assert [path for path, array in gradient.items() if float(jnp.abs(array).max()) == 0] == []
 
 
 def test_bfloat16_stays_near_float32_and_changes_the_numbers():
