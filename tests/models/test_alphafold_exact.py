@@ -29,6 +29,10 @@ def relative_errors(plan: Plan, dtype: str) -> dict[str, float]:
     (want_loss, want), (got_loss, got) = loss_and_gradient(plain, dtype), loss_and_gradient(plan, dtype)
     errors = {"loss": abs(float(got_loss / want_loss) - 1)}
     for path, array in want.items():
+        if "single_activations" in path:  # read by no loss of the trunk: zero in both
+            assert not array.any()
+            assert not got[path].any()
+            continue
         scale = want[path.replace("offset", "scale")] if "feat_2d_norm" in path else array
         errors[path] = float(jnp.linalg.norm(got[path] - array) / jnp.linalg.norm(scale))
     return errors
@@ -58,7 +62,8 @@ def test_dropout_is_in_force_where_the_techniques_were_compared():
 def test_no_gradient_is_zero_where_the_techniques_were_compared():
     """A zero gradient would equal any other zero, whatever the technique did."""
     _, gradient = loss_and_gradient(Plan())
-    assert [path for path, array in gradient.items() if float(jnp.abs(array).max()) == 0] == []
+    zero = [path for path, array in gradient.items() if not array.any()]
+    assert all("single_activations" in path for path in zero)
 
 
 def test_bfloat16_stays_near_float32_and_changes_the_numbers():
