@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from elbowroom.memory.chunk import accumulator, num_slices, put, slice_bounds, take
+from elbowroom.memory.chunk import accumulator, after, num_slices, put, slice_bounds, take
 from elbowroom.memory.precision import wide
 
 MASKED = -1e9
@@ -83,7 +83,7 @@ def _tiled_forward(tile: Tile, query: Query, key: Keys, value: Keys, mask: Any, 
         return (put(out, part, start, 1), put(highest, most, start, 2), put(total, sums, start, 2)), None
 
     zeros = jnp.zeros((row, head, length), statistics)
-    empty = (jnp.zeros(query.shape, query.dtype), zeros, zeros)
+    query, empty = after(query, (jnp.zeros(query.shape, query.dtype), zeros, zeros))
     read, _ = jax.lax.scan(some_queries, empty, jnp.arange(num_slices(length, size)))
     out, highest, total = checkpoint_name(read, "attention")
     return out, (query, key, value, mask, bias, out, highest, total)
@@ -145,6 +145,7 @@ def _tiled_backward(tile: Tile, saved: Any, cotangent: Query) -> tuple[Any, ...]
         return (to_query, to_key, to_value, to_bias), None
 
     zeros = (jnp.zeros_like(query), accumulator(key), accumulator(value), None if bias is None else accumulator(bias))
+    cotangent, zeros = after(cotangent, zeros)
     (to_query, to_key, to_value, to_bias), _ = jax.lax.scan(some_queries, zeros, jnp.arange(num_slices(length, size)))
     to_bias = None if bias is None else to_bias.astype(bias.dtype)
     return to_query, to_key.astype(key.dtype), to_value.astype(value.dtype), None, to_bias

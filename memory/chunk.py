@@ -88,6 +88,15 @@ def accumulator(like: Array) -> Array:
     return jnp.zeros(like.shape, wide(like.dtype))
 
 
+def after[First, Then](first: First, then: Then) -> tuple[First, Then]:
+    """Let `then` exist only once `first` does.
+
+    The compiler schedules constants as early as it can: without this the zeros that every loop of a step starts from
+    would all be alive at once.
+    """
+    return jax.lax.optimization_barrier((first, then))
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _mapped(pure: Callable[..., PyTree], size: int, rows: tuple[PyTree, ...], shared: list[Array]) -> PyTree:
     length = jax.tree.leaves(rows)[0].shape[0]
@@ -99,6 +108,7 @@ def _mapped(pure: Callable[..., PyTree], size: int, rows: tuple[PyTree, ...], sh
 
     piece = jax.eval_shape(pure, shared, *jax.tree.map(lambda x: x[:size], rows))
     empty = jax.tree.map(lambda x: jnp.zeros((length, *x.shape[1:]), x.dtype), piece)
+    rows, empty = after(rows, empty)
     return jax.lax.scan(one, empty, jnp.arange(num_slices(length, size)))[0]
 
 
@@ -135,6 +145,7 @@ def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotange
         ), None
 
     zeros = ([jnp.zeros_like(x) for x in row_leaves], [accumulator(x) for x in shared_leaves])
+    cotangent, zeros = after(cotangent, zeros)
     (to_rows, to_shared), _ = jax.lax.scan(one, zeros, jnp.arange(num_slices(length, size)))
     to_shared = [total.astype(like.dtype) for total, like in zip(to_shared, shared_leaves, strict=True)]
     return put_rows(to_rows, lambda _: None), put_shared(to_shared, lambda _: None)

@@ -34,13 +34,15 @@ def scan_blocks(block: Block, activations: PyTree, stacked: PyTree, plan: Plan) 
     def body(carry: PyTree, layer: PyTree) -> tuple[PyTree, None]:
         return block(carry, layer), None
 
-    if recompute.blocks:
-        # Inside a scan, forward and backward are different loops: nothing can be merged, no barrier is needed.
-        body = jax.checkpoint(body, prevent_cse=False, policy=_policy(recompute, plan.offload))
     depth = jax.tree.leaves(stacked)[0].shape[0]
+    size = -(-depth // recompute.groups)
+    if recompute.blocks:
+        # In a loop forward and backward are apart and cannot be merged. But the compiler unrolls a loop of one step,
+        # and without a barrier it would then undo the recomputation.
+        body = jax.checkpoint(body, prevent_cse=size == 1, policy=_policy(recompute, plan.offload))
     if recompute.groups == 1:
         return jax.lax.scan(body, activations, stacked)[0]
-    return _scan_groups(body, activations, stacked, -(-depth // recompute.groups))
+    return _scan_groups(body, activations, stacked, size)
 
 
 def _scan_groups(body: Any, activations: PyTree, stacked: PyTree, size: int) -> PyTree:
