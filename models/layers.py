@@ -3,6 +3,7 @@
 Parameters stay in their own dtype and are cast to that of the activations where they are used.
 """
 
+import math
 from typing import Literal
 
 import jax
@@ -20,8 +21,16 @@ def initial_weights(start: Start, rngs: nnx.Rngs, shape: tuple[int, ...], fan_in
     if start in ("zero", "gate"):
         return jnp.zeros(shape, jnp.float32)
     scale = (2.0 if start == "relu" else 1.0) / fan_in
-    initializer = nnx.initializers.truncated_normal(stddev=scale**0.5 / 0.87962566103423978)
-    return initializer(rngs.params(), shape, jnp.float32)
+    return _truncated_normal(rngs.params(), math.prod(shape)).reshape(shape) * scale**0.5
+
+
+def _truncated_normal(key: Key[Array, ""], count: int) -> Float[Array, "count"]:
+    """Normal numbers cut off at two standard deviations, rescaled to variance 1.
+
+    Drawn by the next power of two: a sampler is compiled for every length, and a model has dozens.
+    """
+    length = 1 << (count - 1).bit_length()
+    return jax.random.truncated_normal(key, -2.0, 2.0, (length,), jnp.float32)[:count] / 0.87962566103423978
 
 
 class Linear(nnx.Module):
