@@ -44,8 +44,8 @@ class DemoSettings:
             learning_rate=3e-3, warmup_steps=20, decay=0.1, decay_after=900, beta2=0.98
         )
     )
-    """A thousandth of AlphaFold's steps: a faster rate and a shorter memory; above 5e-3 the loss rises. In these minutes
-    one block learns more than two: it takes twice the steps."""
+    """A thousandth of AlphaFold's steps: a faster rate and a shorter memory; above 5e-3 the loss rises. In so few
+    minutes one block learns more than two, because it takes twice the steps."""
     budget_share: float = 0.4
     """The budget, as a share of what the plain step needs."""
     compared_case: str = "alphafold"
