@@ -50,7 +50,7 @@ def temporaries(row: dict[str, Any]) -> int:
 
 
 def chosen(rows: Sequence[dict[str, Any]], plan: Plan) -> list[dict[str, Any]]:
-    return [row for row in rows if row["plan_line"] == str(plan)]
+    return sorted((r for r in rows if r["plan_line"] == str(plan)), key=lambda r: r["sizes"]["crop"])
 
 
 def saving(rows: Sequence[dict[str, Any]]) -> float:
