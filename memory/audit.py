@@ -28,7 +28,11 @@ class NoEffectWarning(UserWarning):
 
 
 def names_in(jaxpr: Jaxpr | ClosedJaxpr) -> frozenset[str]:
-    """The names that a traced program gives to activations, loops and nested functions included."""
+    """The names that a traced program gives to activations which can be kept, in loops and nested functions too.
+
+    Not those in the loops of a function with a derivative of its own, such as a chunked one: its backward pass
+    computes them again whatever a policy says.
+    """
     return frozenset(eqn.params["name"] for eqn in _equations(jaxpr) if eqn.primitive.name == "name")
 
 
@@ -115,7 +119,10 @@ def _equations(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[JaxprEqn]:
     for eqn in inner.eqns:
         yield eqn
         for nested in jaxprs_in_params(eqn.params):
-            yield from _equations(nested)
+            if eqn.primitive.name == "custom_vjp_call":
+                yield from nested.eqns
+            else:
+                yield from _equations(nested)
 
 
 def _suggestion(name: str, given: frozenset[str]) -> str:

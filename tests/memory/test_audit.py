@@ -10,6 +10,7 @@ import toy_stack
 from jax.ad_checkpoint import checkpoint_name
 
 from elbowroom.memory.audit import NoEffectWarning, check_chunks, check_names, check_offload, names_in, recompute_effect
+from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.plan import Chunk, Offload, Plan, PlanError, Recompute
 from elbowroom.memory.step import initial_state, make_step
@@ -34,6 +35,14 @@ def test_names_are_found_in_loops_branches_and_recomputed_functions():
 
     found = names_in(jax.make_jaxpr(named)(jnp.ones(3)))
     assert found == {"in_loop", "in_checkpoint", "in_branch", "in_jit", "outside"}
+
+
+def test_names_inside_chunked_rows_cannot_be_kept_and_do_not_count():
+    def named(size):
+        return lambda x: map_rows(lambda some: checkpoint_name(jnp.sin(some), "inside"), x, size=size)
+
+    assert names_in(jax.make_jaxpr(named(None))(jnp.ones(5))) == {"inside"}
+    assert names_in(jax.make_jaxpr(named(2))(jnp.ones(5))) == set()
 
 
 @pytest.mark.parametrize("name", ["block_in", "attention_out"])

@@ -1,0 +1,62 @@
+"""Every field of a plan changes the program: a switch that nothing reads would fail here."""
+
+import dataclasses
+from functools import cache
+
+import jax
+import pytest
+
+from elbowroom.memory.plan import Plan
+from elbowroom.studies.alphafold import ALPHAFOLD_SMALL
+from elbowroom.studies.case import abstract_batch
+from elbowroom.studies.choose_plan import abstract_train_state
+from elbowroom.studies.train import step_of
+
+SIZES = {"crop": 12, "clusters": 5, "extra": 7, "blocks": 4, "extra_blocks": 1, "batch": 1}
+NEEDED = {"recompute": {"blocks": True}, "chunk": {"queries": 8}, "offload": {}}
+"""What must be set for the other fields of a section to have a meaning."""
+CHANGES = {
+    "precision.compute": "bfloat16",
+    "recompute.blocks": True,
+    "recompute.modules": True,
+    "recompute.groups": 2,
+    "recompute.save": ["triangle_product"],
+    "chunk.rows": 4,
+    "chunk.queries": 4,
+    "chunk.keys": 4,
+    "offload.activations": ["pair_in"],
+    "optimizer.first_moment": "bfloat16",
+}
+ELSEWHERE = {"mesh.data": "tests/memory/test_step.py, in a process with two devices"}
+
+
+def fields() -> set[str]:
+    plan = Plan()
+    sections = [(s.name, getattr(plan, s.name)) for s in dataclasses.fields(plan)]
+    return {f"{name}.{field.name}" for name, section in sections for field in dataclasses.fields(section)}
+
+
+def test_every_field_is_tried():
+    assert fields() == CHANGES.keys() | ELSEWHERE.keys()
+
+
+@cache
+def program(plan: Plan) -> str:
+    settings = ALPHAFOLD_SMALL.optimizer
+    state = abstract_train_state(ALPHAFOLD_SMALL, SIZES, settings, plan)
+    step = step_of(ALPHAFOLD_SMALL, SIZES, settings)(plan)
+    return jax.jit(step).lower(state, abstract_batch(ALPHAFOLD_SMALL, SIZES)).as_text()
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_the_field_changes_the_program(field):
+    section, key = field.split(".")
+    before = {"recompute": {"blocks": True}} if section == "offload" else {section: dict(NEEDED.get(section, {}))}
+    before[section] = {k: v for k, v in before.get(section, {}).items() if k != key}
+    after = {**before, section: {**before[section], key: CHANGES[field]}}
+    assert program(Plan.from_dict(before)) != program(Plan.from_dict(after))
+
+
+def test_the_same_plan_gives_the_same_program():
+    """Otherwise the comparison above could not fail."""
+    assert program.__wrapped__(Plan()) == program(Plan())
