@@ -16,7 +16,7 @@ from elbowroom.memory.plan import Chunk, Plan, Recompute
 from elbowroom.studies.alphafold import ALPHAFOLD
 from elbowroom.studies.choose_plan import compiled_footprint_of
 from elbowroom.studies.provenance import provenance_line, result_row
-from elbowroom.studies.table import Column, markdown_table
+from elbowroom.studies.table import Column, Row, markdown_table
 
 ROWS, TABLE, PLOT = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md", ".png"))
 SIZES = {"clusters": 64, "extra": 128, "blocks": 8, "extra_blocks": 1, "batch": 1}
@@ -44,7 +44,7 @@ COLUMNS = (
 )
 
 
-def temporaries(row: dict[str, Any]) -> int:
+def temporaries(row: Row) -> int:
     """All that the compiler calls temporary, gradients included."""
     return row["footprint"]["temporaries"] + row["footprint"]["gradients"]
 

@@ -69,9 +69,13 @@ def config(case: Path) -> AlphaFoldConfig:
         pair_channels=pair,
         single_channels=at["evoformer/single_activations//weights"][1],
         msa_heads=heads,
+        extra_msa_heads=at[f"{extra}/msa_row_attention_with_pair_bias/attention//query_w"][2],
         pair_heads=pair_heads,
         outer_channels=at[f"{block}/outer_product_mean/left_projection//weights"][2],
+        triangle_channels=at[f"{block}/triangle_multiplication_outgoing/left_projection//weights"][2],
         transition_factor=at[f"{block}/msa_transition/transition1//weights"][2] // msa,
+        relative_window=at["evoformer/pair_activiations//weights"][0] // 2,
+        previous_bins=at["evoformer/prev_pos_linear//weights"][0],
         distogram_bins=at["distogram_head/half_logits//weights"][1],
     )
 

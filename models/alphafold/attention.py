@@ -17,10 +17,10 @@ from elbowroom.memory.precision import wide
 from elbowroom.models.layers import LayerNorm, along_last, initial_weights
 
 
-class GatedAttention(nnx.Module):
-    """Multi-head self-attention whose output is gated by the input (Jumper et al. 2021, Suppl. Algorithm 7, l. 4-7)."""
+class AttentionWeights(nnx.Module):
+    """Parameters of a multi-head attention whose output is gated by its input."""
 
-    def __init__(self, channels: int, heads: int, *, shared_keys: bool = False, rngs: nnx.Rngs):
+    def __init__(self, channels: int, heads: int, *, shared_keys: bool, rngs: nnx.Rngs):
         width = channels // heads
         keys = (channels, width) if shared_keys else (channels, heads, width)
         self.query_w = nnx.Param(initial_weights("linear", rngs, (channels, heads, width), channels))
@@ -30,6 +30,18 @@ class GatedAttention(nnx.Module):
         self.gating_b = nnx.Param(jnp.ones((heads, width), jnp.float32))
         self.output_w = nnx.Param(jnp.zeros((heads, width, channels), jnp.float32))
         self.output_b = nnx.Param(jnp.zeros((channels,), jnp.float32))
+
+    def gated(self, read: Float[Array, "row #k head width"], act: Float[Array, "row k c"]) -> Float[Array, "row k c"]:
+        gate = _heads(act, self.gating_w[...]) + self.gating_b[...].astype(act.dtype)[None, None]
+        out = jnp.einsum("rkhd,hdc->rkc", read * jax.nn.sigmoid(gate), self.output_w[...].astype(act.dtype))
+        return out + along_last(self.output_b[...], out)
+
+
+class GatedAttention(AttentionWeights):
+    """Multi-head self-attention over the positions of a row (Jumper et al. 2021, Suppl. Algorithm 7, l. 4-7)."""
+
+    def __init__(self, channels: int, heads: int, *, rngs: nnx.Rngs):
+        super().__init__(channels, heads, shared_keys=False, rngs=rngs)
 
     def __call__(
         self,
@@ -43,19 +55,14 @@ class GatedAttention(nnx.Module):
         read = attention(query, key, value, mask, bias, queries=chunk.queries, keys=chunk.keys)
         return self.gated(read, act)
 
-    def gated(self, read: Float[Array, "row #k head width"], act: Float[Array, "row k c"]) -> Float[Array, "row k c"]:
-        gate = _heads(act, self.gating_w[...]) + self.gating_b[...].astype(act.dtype)[None, None]
-        out = jnp.einsum("rkhd,hdc->rkc", read * jax.nn.sigmoid(gate), self.output_w[...].astype(act.dtype))
-        return out + along_last(self.output_b[...], out)
 
-
-class GlobalAttention(GatedAttention):
+class GlobalAttention(AttentionWeights):
     """One query per row, the mean of its valid positions; keys shared by all heads (Suppl. Algorithm 19, l. 2-7)."""
 
     def __init__(self, channels: int, heads: int, *, rngs: nnx.Rngs):
         super().__init__(channels, heads, shared_keys=True, rngs=rngs)
 
-    def __call__(self, act: Float[Array, "row k c"], mask: Bool[Array, "row k"]) -> Float[Array, "row k c"]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __call__(self, act: Float[Array, "row k c"], mask: Bool[Array, "row k"]) -> Float[Array, "row k c"]:
         statistics = wide(act.dtype)
         present = mask.astype(statistics)[..., None]
         mean = (present * act.astype(statistics)).sum(1) / (present.sum(1) + 1e-10)

@@ -18,9 +18,12 @@ class AlphaFoldConfig:
     single_channels: int = 384
     """c_s"""
     msa_heads: int = 8
+    extra_msa_heads: int = 8
     pair_heads: int = 4
     outer_channels: int = 32
     """channels of either side of the outer product mean"""
+    triangle_channels: int = 128
+    """channels of the products of edges in the triangle multiplications"""
     transition_factor: int = 4
     msa_dropout: float = 0.15
     pair_dropout: float = 0.25
@@ -52,7 +55,9 @@ def small(blocks: int = 4) -> AlphaFoldConfig:
         pair_channels=48,
         single_channels=64,
         msa_heads=4,
+        extra_msa_heads=4,
         outer_channels=12,
+        triangle_channels=48,
         transition_factor=2,
     )
 
@@ -67,7 +72,9 @@ def tiny() -> AlphaFoldConfig:
         pair_channels=8,
         single_channels=6,
         msa_heads=2,
+        extra_msa_heads=4,
         pair_heads=2,
         outer_channels=5,
+        triangle_channels=7,
         transition_factor=2,
     )

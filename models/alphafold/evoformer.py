@@ -59,7 +59,8 @@ class OuterProductMean(nnx.Module):
         def project(some: Float[Array, "row res c_m"], valid: Bool[Array, "row res"]) -> tuple[Array, Array]:
             normed = self.layer_norm_input(some)
             present = valid[..., None]
-            return tuple(jnp.where(present, f(normed), 0) for f in (self.left_projection, self.right_projection))  # pyright: ignore[reportReturnType]
+            left, right = self.left_projection(normed), self.right_projection(normed)
+            return jnp.where(present, left, 0), jnp.where(present, right, 0)
 
         left, right = map_rows(project, msa, mask, size=plan.chunk.rows)
         statistics = wide(msa.dtype)
@@ -79,15 +80,15 @@ class OuterProductMean(nnx.Module):
 class TriangleMultiplication(nnx.Module):
     """Update an edge from the other two edges of every triangle (Suppl. Algorithms 11 and 12)."""
 
-    def __init__(self, channels: int, *, incoming: bool, rngs: nnx.Rngs):
+    def __init__(self, channels: int, product_channels: int, *, incoming: bool, rngs: nnx.Rngs):
         self.incoming = incoming
         self.layer_norm_input = LayerNorm(channels)
-        self.left_projection = Linear(channels, channels, rngs=rngs)
-        self.right_projection = Linear(channels, channels, rngs=rngs)
-        self.left_gate = Linear(channels, channels, rngs=rngs, start="gate")
-        self.right_gate = Linear(channels, channels, rngs=rngs, start="gate")
-        self.center_layer_norm = LayerNorm(channels)
-        self.output_projection = Linear(channels, channels, rngs=rngs, start="zero")
+        self.left_projection = Linear(channels, product_channels, rngs=rngs)
+        self.right_projection = Linear(channels, product_channels, rngs=rngs)
+        self.left_gate = Linear(channels, product_channels, rngs=rngs, start="gate")
+        self.right_gate = Linear(channels, product_channels, rngs=rngs, start="gate")
+        self.center_layer_norm = LayerNorm(product_channels)
+        self.output_projection = Linear(product_channels, channels, rngs=rngs, start="zero")
         self.gating_linear = Linear(channels, channels, rngs=rngs, start="gate")
 
     def __call__(self, pair: Pair, mask: Bool[Array, "res res"], plan: Plan) -> Pair:
@@ -107,10 +108,10 @@ class TriangleMultiplication(nnx.Module):
 
         return map_rows(rows, pair, edges, valid, size=plan.chunk.rows)
 
-    def _left(self, edges: Float[Array, "row res c"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
+    def _left(self, edges: PairRows, valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
         return self._side(edges, valid, self.left_projection, self.left_gate)
 
-    def _right(self, edges: Float[Array, "row res c"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
+    def _right(self, edges: PairRows, valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
         return self._side(edges, valid, self.right_projection, self.right_gate)
 
     def _side(self, edges: Any, valid: Any, projection: Linear, gate: Linear) -> Float[Array, "row res c"]:
@@ -123,18 +124,19 @@ class EvoformerBlock(nnx.Module):
 
     def __init__(self, config: AlphaFoldConfig, *, extra: bool, rngs: nnx.Rngs):
         msa = config.extra_msa_channels if extra else config.msa_channels
-        pair, factor = config.pair_channels, config.transition_factor
+        heads = config.extra_msa_heads if extra else config.msa_heads
+        pair, product, factor = config.pair_channels, config.triangle_channels, config.transition_factor
         self.pair_dropout, self.msa_dropout = config.pair_dropout, config.msa_dropout
-        self.msa_row_attention_with_pair_bias = MSARowAttentionWithPairBias(msa, pair, config.msa_heads, rngs=rngs)
+        self.msa_row_attention_with_pair_bias = MSARowAttentionWithPairBias(msa, pair, heads, rngs=rngs)
         if extra:
-            self.msa_column_global_attention = MSAColumnGlobalAttention(msa, config.msa_heads, rngs=rngs)
+            self.msa_column_global_attention = MSAColumnGlobalAttention(msa, heads, rngs=rngs)
         else:
-            self.msa_column_attention = MSAColumnAttention(msa, config.msa_heads, rngs=rngs)
+            self.msa_column_attention = MSAColumnAttention(msa, heads, rngs=rngs)
         self.column = "msa_column_global_attention" if extra else "msa_column_attention"
         self.msa_transition = Transition(msa, factor, rngs=rngs)
         self.outer_product_mean = OuterProductMean(msa, config.outer_channels, pair, rngs=rngs)
-        self.triangle_multiplication_outgoing = TriangleMultiplication(pair, incoming=False, rngs=rngs)
-        self.triangle_multiplication_incoming = TriangleMultiplication(pair, incoming=True, rngs=rngs)
+        self.triangle_multiplication_outgoing = TriangleMultiplication(pair, product, incoming=False, rngs=rngs)
+        self.triangle_multiplication_incoming = TriangleMultiplication(pair, product, incoming=True, rngs=rngs)
         self.triangle_attention_starting_node = TriangleAttention(pair, config.pair_heads, ending=False, rngs=rngs)
         self.triangle_attention_ending_node = TriangleAttention(pair, config.pair_heads, ending=True, rngs=rngs)
         self.pair_transition = Transition(pair, factor, rngs=rngs)
