@@ -1,5 +1,8 @@
 """The trunk's parts reproduce the original AlphaFold 2: values and gradients of blocks, modules, heads and losses."""
 
+import json
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,7 @@ from af2_oracle import arrays, assert_close, cases, config, load, parameter, sha
 from flax import nnx
 
 from elbowroom.memory.plan import Chunk, Plan, Recompute
+from elbowroom.models.alphafold.config import monomer
 from elbowroom.models.alphafold.evoformer import EvoformerBlock
 from elbowroom.models.alphafold.heads import DistogramHead, MaskedMSAHead
 from elbowroom.models.alphafold.model import AlphaFold
@@ -124,11 +128,23 @@ def test_the_single_representation_is_read_from_the_first_row_as_in_the_oracle(c
     assert_close(case, "model", "recycle1/representations/single", model.evoformer.single_activations(first))
 
 
+def of_the_trunk(published: dict) -> dict:
+    """Without the parts that the trunk does not have."""
+    others = ("template", "structure_module", "experimentally_resolved", "predicted_aligned", "predicted_lddt")
+    return {name: tuple(shape) for name, shape in published.items() if not any(part in name for part in others)}
+
+
 @pytest.mark.parametrize("case", cases("model.npz"), ids=lambda c: c.name)
 def test_parameter_names_and_shapes_equal_the_oracle(case):
-    later = ("template", "structure_module", "experimentally_resolved", "predicted_aligned", "predicted_lddt")
-    published = {name: shape for name, shape in shapes(case).items() if not any(part in name for part in later)}
-    assert published_names(AlphaFold(config(case), rngs=nnx.Rngs(0))) == published
+    model = nnx.eval_shape(lambda: AlphaFold(config(case), rngs=nnx.Rngs(0)))
+    assert published_names(model) == of_the_trunk(shapes(case))
+
+
+@pytest.mark.parametrize("file", ["params_model_1.json", "params_model_3.json"])
+def test_the_monomer_has_the_published_names_and_shapes_of_the_oracle_at_true_size(file):
+    model = nnx.eval_shape(lambda: AlphaFold(monomer(), rngs=nnx.Rngs(0)))
+    own = Path(__file__).parents[1] / "oracles" / "af2" / file
+    assert published_names(model) == of_the_trunk(json.loads(own.read_text())["params"])
 
 
 def test_parameters_that_do_not_fit_are_all_named():
@@ -142,8 +158,6 @@ def test_parameters_that_do_not_fit_are_all_named():
 
 
 def test_the_rule_for_parameters_reproduces_the_oracles_first_values():
-    import json
-
     case = cases("params.json")[0]
     for name, first in json.loads((case / "params.json").read_text())["first_values"].items():
         np.testing.assert_allclose(np.ravel(parameter(name, shapes(case)[name]))[: np.size(first)], first, rtol=1e-6)
