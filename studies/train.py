@@ -14,6 +14,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding, Singl
 from rich.console import Console
 
 from elbowroom.memory.footprint.compiled import compile_step
+from elbowroom.memory.footprint.resident import reset_high_water
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.memory.step import TrainState, initial_state, make_step
 from elbowroom.studies.case import Batch, Batches, Case, Records, abstract_batch
@@ -21,7 +22,7 @@ from elbowroom.studies.checkpoint import open_checkpoints, restore_latest, save_
 from elbowroom.studies.interrupt import StoppedError, stop_on_request
 from elbowroom.studies.metrics_log import MetricsLog
 from elbowroom.studies.optimizer import OptimizerSettings, learning_rate, make_optimizer
-from elbowroom.studies.peak import forget_earlier_peak, peak_so_far
+from elbowroom.studies.peak import peak_so_far
 from elbowroom.studies.progress import Moment, training_progress
 from elbowroom.studies.run_folder import RunSettings, claim_folder
 from elbowroom.studies.sizes import Sizes
@@ -69,7 +70,7 @@ def train(training: Training, console: Console) -> TrainState:
     sharding = state_sharding(training.plan, training.sizes)
     claim_folder(training.out, training.settings, resume=training.resume)
     (training.out / "plan.toml").write_text(training.plan.to_toml(), encoding="utf-8")
-    forget_earlier_peak()
+    reset_high_water()
     batches = training.case.batches(training.records, training.sizes, training.seed)
     with open_checkpoints(training.out) as checkpoints, stop_on_request() as wish:
         run = _Run(training=training, batches=batches, checkpoints=checkpoints, console=console)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -10,8 +9,8 @@ import psutil
 from jaxtyping import PyTree
 
 from elbowroom.memory.footprint.footprint import Footprint
+from elbowroom.memory.footprint.resident import high_water, reset_high_water
 
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _SAMPLING_SECONDS = 0.002
 
 
@@ -32,7 +31,7 @@ class Peak:
         self._device = jax.local_devices()[0]
         if self._device.memory_stats() is not None:
             self.source, self._before = "device statistics", self._device.memory_stats()["bytes_in_use"]
-        elif _reset_high_water():
+        elif reset_high_water():
             self.source, self._before = "resident set", psutil.Process().memory_info().rss
         else:
             self.source, self._before = "resident set, sampled", psutil.Process().memory_info().rss
@@ -42,7 +41,7 @@ class Peak:
     def __exit__(self, *_: object) -> None:
         peak = {
             "device statistics": lambda: self._device.memory_stats()["peak_bytes_in_use"],
-            "resident set": _high_water,
+            "resident set": high_water,
             "resident set, sampled": lambda: self._sampler.stop(),
         }[self.source]()
         self.size = max(0, peak - self._before)
@@ -79,21 +78,6 @@ def measure_step(executable: Callable[..., Any], state: PyTree, batch: PyTree) -
 
 def _shape(array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
-
-
-def _high_water() -> int:
-    """Peak resident set of this process in bytes, as Linux counts it."""
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 2**10
-
-
-def _reset_high_water() -> bool:
-    """Make the kernel count the peak from now on; False where it does not let us."""
-    try:
-        _CLEAR.write_text("5")
-    except OSError:
-        return False
-    return True
 
 
 class _Sampler:
