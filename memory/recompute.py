@@ -36,13 +36,23 @@ def scan_blocks(block: Block, activations: PyTree, stacked: PyTree, plan: Plan) 
 
     depth = jax.tree.leaves(stacked)[0].shape[0]
     size = -(-depth // recompute.groups)
-    if recompute.blocks:
-        # In a loop forward and backward are apart and cannot be merged. But the compiler unrolls a loop of one step,
-        # and without a barrier it would then undo the recomputation.
-        body = jax.checkpoint(body, prevent_cse=size == 1, policy=_policy(recompute, plan.offload))
+    # In a loop forward and backward are apart and cannot be merged. But the compiler unrolls a loop of one step,
+    # and without a barrier it would then undo the recomputation.
+    body = recomputed_block(body, plan, barrier=size == 1)
     if recompute.groups == 1:
         return jax.lax.scan(body, activations, stacked)[0]
     return _scan_groups(body, activations, stacked, size)
+
+
+def recomputed_block[**P, T](block: Callable[P, T], plan: Plan, *, barrier: bool = False) -> Callable[P, T]:
+    """A block, its inside computed again in the backward pass where the plan says so, names kept or offloaded.
+
+    Args:
+      barrier: keep the compiler from merging both computations; needed wherever the block is not in a loop.
+    """
+    if not plan.recompute.blocks:
+        return block
+    return jax.checkpoint(block, prevent_cse=barrier, policy=_policy(plan.recompute, plan.offload))
 
 
 def _scan_groups(body: Any, activations: PyTree, stacked: PyTree, size: int) -> PyTree:

@@ -65,12 +65,12 @@ def along_last(vector: Float[Array, "c"], like: Float[Array, "*any c"]) -> Float
     return vector.astype(like.dtype).reshape(*[1] * (like.ndim - 1), -1)
 
 
-def shared_dropout(
-    update: Float[Array, "row column c"], key: Key[Array, ""] | None, *, rate: float, axis: int
-) -> Float[Array, "row column c"]:
-    """Dropout with one mask for all positions of `axis` (Jumper et al. 2021, Suppl. 1.11.6); no key, no dropout."""
+def dropout(
+    update: Float[Array, "*any"], key: Key[Array, ""] | None, *, rate: float, shared_axis: int | None = None
+) -> Float[Array, "*any"]:
+    """Dropout, with one mask for all positions of `shared_axis` (Jumper et al. 2021, Suppl. 1.11.6); no key, none."""
     if key is None or rate == 0.0:
         return update
-    shape = tuple(1 if a == axis else n for a, n in enumerate(update.shape))
+    shape = tuple(1 if a == shared_axis else n for a, n in enumerate(update.shape))
     keep = jax.random.bernoulli(key, 1.0 - rate, shape)
     return jnp.where(keep, update / jnp.asarray(1.0 - rate, update.dtype), jnp.zeros((), update.dtype))

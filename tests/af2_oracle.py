@@ -77,7 +77,26 @@ def config(case: Path) -> AlphaFoldConfig:
         relative_window=at["evoformer/pair_activiations//weights"][0] // 2,
         previous_bins=at["evoformer/prev_pos_linear//weights"][0],
         distogram_bins=at["distogram_head/half_logits//weights"][1],
+        **_structure_sizes(case, at),
     )
+
+
+def _structure_sizes(case: Path, at: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    fold = "structure_module/fold_iteration"
+    point = f"{fold}/invariant_point_attention"
+    (heads,) = at[f"{point}//trainable_point_weights"]
+    keys, both, key_points, points = (
+        at[f"{point}/{name}//bias"][0] // heads for name in ("q_scalar", "kv_scalar", "q_point_local", "kv_point_local")
+    )
+    return {
+        "structure_layers": len(arrays(case, "structure.npz")["outputs/traj"]),
+        "point_heads": heads,
+        "scalar_key_channels": keys,
+        "scalar_value_channels": both - keys,
+        "point_keys": key_points // 3,
+        "point_values": (points - key_points) // 3,
+        "sidechain_channels": at[f"{fold}/rigid_sidechain/input_projection//bias"][0],
+    }
 
 
 def load(module: nnx.Module, case: Path, scope: str, layer: int | None = None) -> None:

@@ -27,12 +27,24 @@ class AlphaFoldConfig:
     transition_factor: int = 4
     msa_dropout: float = 0.15
     pair_dropout: float = 0.25
+    structure_dropout: float = 0.1
     relative_window: int = 32
     """residue offsets beyond this share one encoding (Suppl. Algorithm 4)"""
     previous_bins: int = 15
     """bins of the previous structure's distances, 3.25 to 20.75 Angstrom (Suppl. Algorithm 32)"""
     distogram_bins: int = 64
     """2.3125 to 21.6875 Angstrom (Suppl. 1.9.8)"""
+    structure_layers: int = 8
+    """iterations of the structure module, which share their parameters"""
+    point_heads: int = 12
+    """heads of the invariant point attention"""
+    scalar_key_channels: int = 16
+    scalar_value_channels: int = 16
+    point_keys: int = 4
+    """points of a head that queries and keys compare"""
+    point_values: int = 8
+    """points of a head that are read"""
+    sidechain_channels: int = 128
 
 
 def monomer() -> AlphaFoldConfig:

@@ -19,7 +19,7 @@ from elbowroom.models.alphafold.attention import (
     TriangleAttention,
 )
 from elbowroom.models.alphafold.config import AlphaFoldConfig
-from elbowroom.models.layers import LayerNorm, Linear, along_last, initial_weights, shared_dropout
+from elbowroom.models.layers import LayerNorm, Linear, along_last, dropout, initial_weights
 
 type Msa = Float[Array, "seq res c_m"]
 type Pair = Float[Array, "res res c_z"]
@@ -154,13 +154,13 @@ class EvoformerBlock(nnx.Module):
         msa, pair = name(msa, "msa_in"), name(pair, "pair_in")
         keys = [None] * 5 if key is None else list(jax.random.split(key, 5))
         update = self._update("msa_row_attention_with_pair_bias", plan, msa, pair, msa_mask)
-        msa = msa + shared_dropout(update, keys[4], rate=self.msa_dropout, axis=0)
+        msa = msa + dropout(update, keys[4], rate=self.msa_dropout, shared_axis=0)
         msa = msa + self._update(self.column, plan, msa, msa_mask)
         msa = msa + self._update("msa_transition", plan, msa)
         pair = pair + self._update("outer_product_mean", plan, msa, msa_mask)
         for key, label, axis in zip(keys, TRIANGLES, (0, 0, 0, 1), strict=False):
             update = self._update(label, plan, pair, pair_mask)
-            pair = pair + shared_dropout(update, key, rate=self.pair_dropout, axis=axis)
+            pair = pair + dropout(update, key, rate=self.pair_dropout, shared_axis=axis)
         return msa, pair + self._update("pair_transition", plan, pair)
 
     def _update(self, label: str, plan: Plan, *inputs: Array) -> Float[Array, "row column c"]:
