@@ -188,8 +188,12 @@ def _entities(block: CIFBlock) -> dict[str, str]:
 
 
 def _resolution(block: CIFBlock) -> float | None:
-    """Angstrom, from X-ray refinement or the electron microscopy map; None where neither says."""
-    for category, name in (("refine", "ls_d_res_high"), ("em_3d_reconstruction", "resolution")):
+    """Angstrom, from X-ray refinement, the electron microscopy map or the diffraction data; None where none says."""
+    for category, name in (
+        ("refine", "ls_d_res_high"),
+        ("em_3d_reconstruction", "resolution"),
+        ("reflns", "d_resolution_high"),
+    ):
         for text in _text(block[category], name, default=[]) if category in block else []:
             if text not in _NOTHING and float(text) > 0:
                 return float(text)

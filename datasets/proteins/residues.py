@@ -14,6 +14,7 @@ from elbowroom.datasets.proteins.atoms import ATOM_INDEX
 
 _PEPTIDE_BOND: Final = 2.0
 """Angstrom; the bond is 1.33, and the next nearest C and N are 2.4 apart"""
+_CD, _NH1, _NH2 = (ATOM_INDEX[name] for name in ("CD", "NH1", "NH2"))
 _WATERS: Final = frozenset({"HOH", "DOD", "WAT"})
 
 
@@ -88,13 +89,22 @@ def component_letter(component: str) -> str:
 
 
 def on_atom37(residues: Sequence[Residue]) -> tuple[Float32[np.ndarray, "res 37 3"], Bool[np.ndarray, "res 37"]]:
-    """Positions and presence of the atoms that AlphaFold knows; the selenium of selenomethionine is its sulphur."""
+    """Positions and presence of the atoms that AlphaFold knows, with the two corrections of its own readers.
+
+    The selenium of selenomethionine is its sulphur, and NH1 of an arginine is the one that is nearer to CD
+    (Jumper et al. 2021, Suppl. 1.2.1).
+    """
     positions, mask = np.zeros((len(residues), 37, 3), np.float32), np.zeros((len(residues), 37), bool)
     for i, residue in enumerate(residues):
         for name, position in residue.atoms.items():
             atom = ATOM_INDEX.get("SD" if residue.component == "MSE" and name == "SE" else name)
             if atom is not None:
                 positions[i, atom], mask[i, atom] = position, True
+    arginine = np.array([residue.component == "ARG" for residue in residues], bool)
+    complete = arginine & mask[:, [_CD, _NH1, _NH2]].all(axis=1)
+    first, second = (np.linalg.norm(positions[:, atom] - positions[:, _CD], axis=-1) for atom in (_NH1, _NH2))
+    misnamed = np.flatnonzero(complete & (first > second))[:, None]
+    positions[misnamed, [_NH1, _NH2]] = positions[misnamed, [_NH2, _NH1]]
     return positions, mask
 
 

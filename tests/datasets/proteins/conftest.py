@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from elbowroom.datasets.proteins.alignment import Alignment
-from elbowroom.datasets.proteins.alphabet import indices
+from elbowroom.datasets.proteins.alphabet import GAP, indices
 from elbowroom.datasets.proteins.protein import Protein
-from elbowroom.datasets.proteins.structure import Structure
+from elbowroom.datasets.proteins.structure import Structure, Template
 
 type Write = Callable[[str, str | bytes], Path]
 BACKBONE = {"N": (-0.5, 1.4, 0.0), "CA": (0.0, 0.0, 0.0), "C": (1.5, 0.0, 0.0), "O": (2.2, 1.0, 0.0)}
-SIDE = {"CB": (-0.6, -0.7, 1.2)}
+SIDE = {"CB": (-0.6, -0.7, 1.2), "CD": (-1.0, -2.0, 2.0), "NH1": (-1.0, -5.0, 2.0), "NH2": (-1.0, -2.0, 4.5)}
+"""NH1 is 3.0 from CD and NH2 2.5: by the rule of their names they are mixed up."""
 
 
 @pytest.fixture
@@ -155,3 +156,19 @@ def family() -> Callable[..., Protein]:
         )
 
     return protein
+
+
+@pytest.fixture
+def template() -> Callable[..., Template]:
+    """A template with gaps, which lacks some atoms."""
+
+    def one(name: str = "t", *, res: int = 20, seed: int = 0) -> Template:
+        random = np.random.default_rng(seed)
+        aatype = random.integers(0, 21, res).astype(np.int32)
+        aatype[random.random(res) < 0.3] = GAP
+        mask = (random.random((res, 37)) < 0.8) & (aatype != GAP)[:, None]
+        assert 0 < mask.sum() < (aatype != GAP).sum() * 37
+        positions = np.where(mask[..., None], random.normal(0, 10, (res, 37, 3)), 0).astype(np.float32)
+        return Template(name=name, aatype=aatype, atom_positions=positions, atom_mask=mask)
+
+    return one

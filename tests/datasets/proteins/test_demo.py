@@ -25,6 +25,8 @@ def test_every_chain_has_its_alignment_and_structure(split, count):
         assert protein.structure.atom_mask[:, CA].all()
         glycine = np.array([letter == "G" for letter in protein.sequence])
         np.testing.assert_array_equal(protein.structure.atom_mask[:, CB], ~glycine)
+        assert protein.structure.atom_mask[:, [ATOM_INDEX[name] for name in ("N", "CA", "C", "O")]].all()
+        assert protein.structure.resolution is None  # the source does not say
 
 
 def test_bonds_have_the_lengths_of_chemistry():

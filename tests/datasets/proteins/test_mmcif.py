@@ -45,6 +45,21 @@ def test_selenomethionine_is_methionine_and_its_selenium_the_sulphur(write, cif,
     assert protein.structure.atom_mask[0, ATOM_INDEX["SD"]]
 
 
+def test_the_nitrogen_of_arginine_nearer_to_cd_is_nh1(write, cif, cif_residue):
+    atoms = cif_residue("ARG", 1, atoms=("N", "CA", "C", "O", "CB", "CD", "NH1", "NH2"))
+    structure = read(write("a.cif", cif(atoms, [(1, "ARG")])))[0].structure
+    cd, first, second = (structure.atom_positions[0, ATOM_INDEX[name]] for name in ("CD", "NH1", "NH2"))
+    assert np.linalg.norm(first - cd) == pytest.approx(2.5, abs=1e-4)
+    assert np.linalg.norm(second - cd) == pytest.approx(3.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("item", ["em_3d_reconstruction.resolution", "reflns.d_resolution_high"])
+def test_without_refinement_the_map_or_the_data_give_the_resolution(write, cif, cif_residue, item):
+    text = cif(cif_residue("ALA", 1), [(1, "ALA")], resolution="?")
+    text = text.replace("data_test\n", f"data_test\n_{item} 3.2\n")
+    assert read(write("a.cif", text))[0].structure.resolution == 3.2
+
+
 def test_at_microheterogeneity_the_most_occupied_monomer_stays(write, cif, cif_residue):
     monomers = [(1, "ALA"), (2, "SER"), (2, "THR"), (3, "GLY")]
     atoms = (

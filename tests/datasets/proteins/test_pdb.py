@@ -83,6 +83,24 @@ def test_selenomethionine_counts_wherever_it_stands(write, pdb_residue, record, 
     assert protein.structure.atom_mask[place - 1, ATOM_INDEX["SD"]]
 
 
+def test_the_nitrogen_of_arginine_nearer_to_cd_is_nh1_whatever_the_file_calls_it(write, pdb_residue):
+    def distances(name: str, *, component: str = "ARG", atoms=("N", "CA", "C", "CD", "NH1", "NH2"), mixed_up=True):
+        text = pdb_residue(component, 1, atoms=atoms)
+        if not mixed_up:
+            text = text.replace("NH1", "NHx").replace("NH2", "NH1").replace("NHx", "NH2")
+        structure = read(write(f"{name}/a.pdb", text))[0].structure
+        near, far = (ATOM_INDEX[name] for name in ("NH1", "NH2"))
+        away = structure.atom_positions[0, [near, far]] - structure.atom_positions[0, ATOM_INDEX["CD"]]
+        return np.where(structure.atom_mask[0, [near, far]], np.linalg.norm(away, axis=-1), np.nan)
+
+    # File coordinates have 3 decimals.
+    np.testing.assert_allclose(distances("mixed"), [2.5, 3.0], atol=1e-3)
+    np.testing.assert_allclose(distances("right", mixed_up=False), [2.5, 3.0], atol=1e-3)
+    np.testing.assert_allclose(distances("other", component="LYS"), [3.0, 2.5], atol=1e-3)
+    one = ("N", "CA", "C", "CD", "NH1")
+    np.testing.assert_allclose(distances("one", atoms=one), [3.0, np.nan], atol=1e-3)
+
+
 def test_ligands_and_waters_are_no_residues(write, pdb_residue):
     free_acid = pdb_residue("GLU", 301, record="HETATM", at=40)
     water = pdb_residue("HOH", 401, record="HETATM", atoms=("O",))
