@@ -4,11 +4,11 @@ import numpy as np
 
 from elbowroom.datasets.proteins.alignment import Alignment
 from elbowroom.datasets.proteins.protein import Protein
-from elbowroom.datasets.proteins.structure import Structure
+from elbowroom.datasets.proteins.structure import Structure, Template
 
 
 def crop(protein: Protein, start: int, length: int) -> Protein:
-    """The residues from `start` on, at most `length` of them, in sequence, alignment and structure."""
+    """The residues from `start` on, at most `length` of them, in sequence, alignment, structure and templates."""
     window = slice(start, start + length)
     alignment, structure = protein.alignment, protein.structure
     if alignment is not None:
@@ -20,7 +20,22 @@ def crop(protein: Protein, start: int, length: int) -> Protein:
             atom_mask=structure.atom_mask[window],
             resolution=structure.resolution,
         )
-    return Protein(name=protein.name, sequence=protein.sequence[window], alignment=alignment, structure=structure)
+    templates = tuple(
+        Template(
+            name=template.name,
+            aatype=template.aatype[window],
+            atom_positions=template.atom_positions[window],
+            atom_mask=template.atom_mask[window],
+        )
+        for template in protein.templates
+    )
+    return Protein(
+        name=protein.name,
+        sequence=protein.sequence[window],
+        alignment=alignment,
+        structure=structure,
+        templates=templates,
+    )
 
 
 def random_crop(protein: Protein, length: int, random: np.random.Generator) -> Protein:

@@ -16,6 +16,11 @@ def fingerprint(proteins: Iterable[Protein]) -> str:
         if protein.structure is not None:
             solved = protein.structure
             parts += [solved.residue_index.tobytes(), solved.atom_positions.tobytes(), solved.atom_mask.tobytes()]
+            if solved.resolution is not None:
+                parts.append(f"{solved.resolution!r}".encode())
+        for template in protein.templates:
+            parts += [template.name.encode(), template.aatype.tobytes()]
+            parts += [template.atom_positions.tobytes(), template.atom_mask.tobytes()]
         for part in parts:
             digest.update(len(part).to_bytes(8) + part)
     return digest.hexdigest()[:16]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from elbowroom.datasets.proteins.alignment import Alignment
-from elbowroom.datasets.proteins.structure import Structure
+from elbowroom.datasets.proteins.structure import Structure, Template
 
 _RESERVED: Final = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}
 _LONGEST: Final = 100
@@ -15,7 +15,7 @@ _LONGEST: Final = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Protein:
-    """A sequence, and its alignment and structure where they are known, on the same residues."""
+    """A sequence, and its alignment, structure and templates where they are known, on the same residues."""
 
     name: str
     """Unique in its collection."""
@@ -23,6 +23,8 @@ class Protein:
     """The letters as they were read, B, Z, J, O, U and X included."""
     alignment: Alignment | None = None
     structure: Structure | None = None
+    templates: tuple[Template, ...] = ()
+    """Best first."""
 
     def __post_init__(self) -> None:
         length = len(self.sequence)
@@ -30,6 +32,10 @@ class Protein:
             raise ValueError(f"{self.name}: {length} residues but {self.alignment.msa.shape[1]} alignment columns")
         if self.structure is not None and len(self.structure.residue_index) != length:
             raise ValueError(f"{self.name}: {length} residues but {len(self.structure.residue_index)} in the structure")
+        for template in self.templates:
+            if len(template.aatype) != length:
+                found = f"{len(template.aatype)} in the template {template.name}"
+                raise ValueError(f"{self.name}: {length} residues but {found}; align it to this sequence")
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:

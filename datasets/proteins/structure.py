@@ -1,4 +1,4 @@
-"""The resolved atoms of a chain, on the positions of its sequence."""
+"""The resolved atoms of a chain, on the positions of its own sequence or of another's."""
 
 from dataclasses import dataclass
 
@@ -23,6 +23,19 @@ class Structure:
     """Angstrom; None where the experiment has none, as NMR, or the file does not say."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """Where the atoms of another chain are, on the positions of a query that it is aligned to."""
+
+    name: str
+    aatype: Int32[np.ndarray, "res"]
+    """AlphaFold's index of the template's residue, 21 (a gap) where it has none beside the query's."""
+    atom_positions: Float32[np.ndarray, "res 37 3"]
+    """Angstrom, those of the template's own residues, centred as in `Structure`; zero where unresolved."""
+    atom_mask: Bool[np.ndarray, "res 37"]
+    """True where the atom was resolved, nowhere in a gap."""
+
+
 def centred(
     positions: Float32[np.ndarray, "res 37 3"], mask: Bool[np.ndarray, "res 37"]
 ) -> Float32[np.ndarray, "res 37 3"]:
@@ -39,7 +52,7 @@ def centred(
 
 
 def pseudo_beta(
-    aatype: Int32[np.ndarray, "res"], structure: Structure
+    aatype: Int32[np.ndarray, "res"], solved: Structure | Template
 ) -> tuple[Float32[np.ndarray, "res 3"], Float32[np.ndarray, "res"]]:
     """The atom that stands for each residue, and 1 where it is resolved: CB, or CA for glycine.
 
@@ -47,6 +60,6 @@ def pseudo_beta(
     """
     atom = np.where(aatype == GLYCINE, CA, CB)
     residues = np.arange(len(aatype))
-    mask = structure.atom_mask[residues, atom]
-    positions = np.where(mask[:, None], structure.atom_positions[residues, atom], np.float32(0))
+    mask = solved.atom_mask[residues, atom]
+    positions = np.where(mask[:, None], solved.atom_positions[residues, atom], np.float32(0))
     return positions, mask.astype(np.float32)
