@@ -1,8 +1,9 @@
 """AlphaFold's features of one example, with the official names, shapes and types."""
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float32, Int32
@@ -13,9 +14,14 @@ from elbowroom.datasets.proteins.clusters import summarise, without_blocks
 from elbowroom.datasets.proteins.crop import random_crop
 from elbowroom.datasets.proteins.masking import column_profile, corrupt
 from elbowroom.datasets.proteins.protein import Protein
-from elbowroom.datasets.proteins.structure import pseudo_beta
+from elbowroom.datasets.proteins.structure import Structure, Template, pseudo_beta
 
 type Features = dict[str, np.ndarray]
+
+_CLAMPED: Final = 0.9
+"""share of the training examples whose backbone FAPE is clamped (Jumper et al. 2021, Suppl. 1.11.5)"""
+_MOST_AVAILABLE: Final = 20
+"""best templates among which training chooses (Jumper et al. 2021, Suppl. 1.2.3)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +34,11 @@ class FeatureSizes:
     """cluster centres, the query included (N_clust)"""
     extra_seq: int
     """rows of the extra MSA (N_extra_seq)"""
+    templates: int = 0
+    """templates (N_templ; 4 in the paper)"""
 
     def __post_init__(self) -> None:
-        if self.res < 1 or self.seq < 1 or self.extra_seq < 0:
+        if self.res < 1 or self.seq < 1 or self.extra_seq < 0 or self.templates < 0:
             raise ValueError(f"{self}: needs at least one residue and one sequence, and no negative number")
 
 
@@ -38,18 +46,41 @@ def training_features(protein: Protein, sizes: FeatureSizes, random: np.random.G
     """A random crop, with random alignment rows, of which whole blocks are left out, and a random corruption.
 
     The crop is taken first, so that rows are compared on its columns only; else the steps and their order are those
-    of Jumper et al. 2021, Suppl. 1.2.6 to 1.2.9. A protein without structure has an all-zero `pseudo_beta_mask`.
+    of Jumper et al. 2021, Suppl. 1.2.6 to 1.2.9. Of the n best templates min(Uniform(0..n), N_templ) are drawn
+    (Suppl. 1.2.3). A protein without structure has all-zero `pseudo_beta_mask` and `all_atom_mask`.
     """
     window = random_crop(protein, sizes.res, random)
     alignment = window.alignment or single_row(window.sequence)
-    return _features(window, without_blocks(alignment, random), sizes, random)
+    features = _features(window, without_blocks(alignment, random), sizes, random)
+    # Drawn last: what there is to choose here must not change the other features.
+    clamped = random.random() < _CLAMPED
+    available = min(len(window.templates), _MOST_AVAILABLE)
+    count = min(int(random.integers(available + 1)), sizes.templates)
+    chosen = [window.templates[i] for i in random.permutation(available)[:count]]
+    return {**features, **_template_features(chosen, sizes), "use_clamped_fape": _scalar(float(clamped))}
 
 
 def evaluation_features(protein: Protein, sizes: FeatureSizes) -> Features:
-    """As in training, but from all rows, and with random choices that depend on the protein's name alone."""
+    """As in training, but from all rows and the first templates, and random by the protein's name alone.
+
+    A chain that is longer than `sizes.res` is cropped; `prediction_features` refuses it.
+    """
     random = np.random.default_rng(zlib.crc32(protein.name.encode()))
     window = random_crop(protein, sizes.res, random)
-    return _features(window, window.alignment or single_row(window.sequence), sizes, random)
+    features = _features(window, window.alignment or single_row(window.sequence), sizes, random)
+    chosen = window.templates[: sizes.templates]
+    return {**features, **_template_features(chosen, sizes), "use_clamped_fape": _scalar(1.0)}
+
+
+def prediction_features(protein: Protein, sizes: FeatureSizes) -> Features:
+    """Features of the whole chain, padded to `sizes.res`: what every recycling iteration reads.
+
+    Raises `ValueError` if the chain is longer than that.
+    """
+    length = len(protein.sequence)
+    if length > sizes.res:
+        raise ValueError(f"{protein.name}: {length} residues do not fit in {sizes.res}; ask for at least {length}")
+    return evaluation_features(protein, sizes)
 
 
 def feature_shapes(sizes: FeatureSizes) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -69,28 +100,64 @@ def _features(protein: Protein, alignment: Alignment, sizes: FeatureSizes, rando
         **{name: _padded(array, (sizes.res,)) for name, array in single.items()},
         **{name: _padded(array, (sizes.seq, sizes.res)) for name, array in clustered.items()},
         **{name: _padded(array, (sizes.extra_seq, sizes.res)) for name, array in extra.items()},
+        "resolution": _scalar(_resolution(protein.structure)),
     }
 
 
 def _residue_features(protein: Protein) -> Features:
     length = len(protein.sequence)
     aatype = indices(protein.sequence).astype(np.int32)
-    if protein.structure is None:
-        residue_index = np.arange(length, dtype=np.int32)
-        beta, beta_mask = np.zeros((length, 3), np.float32), np.zeros(length, np.float32)
-    else:
-        residue_index = protein.structure.residue_index
-        beta, beta_mask = pseudo_beta(aatype, protein.structure)
+    structure = protein.structure or _unresolved(length)
+    beta, beta_mask = pseudo_beta(aatype, structure)
     # The leading column tells breaks between joined chains, which single chains do not have.
     no_break = np.zeros((length, 1), np.float32)
     return {
         "aatype": aatype,
-        "residue_index": residue_index,
+        "residue_index": structure.residue_index,
         "seq_mask": np.ones(length, np.float32),
         "target_feat": np.concatenate([no_break, _one_hot(aatype, 21)], axis=-1),
         "pseudo_beta": beta,
         "pseudo_beta_mask": beta_mask,
+        "all_atom_positions": structure.atom_positions,
+        "all_atom_mask": structure.atom_mask.astype(np.float32),
     }
+
+
+def _resolution(structure: Structure | None) -> float:
+    """Angstrom, 0 if unknown: outside the range in which the confidence heads learn (Suppl. 1.9.6)."""
+    return 0.0 if structure is None or structure.resolution is None else structure.resolution
+
+
+def _unresolved(length: int) -> Structure:
+    return Structure(
+        residue_index=np.arange(length, dtype=np.int32),
+        atom_positions=np.zeros((length, 37, 3), np.float32),
+        atom_mask=np.zeros((length, 37), bool),
+    )
+
+
+def _template_features(templates: Sequence[Template], sizes: FeatureSizes) -> Features:
+    count, res = sizes.templates, sizes.res
+    features = {
+        "template_aatype": np.zeros((count, res), np.int32),
+        "template_all_atom_positions": np.zeros((count, res, 37, 3), np.float32),
+        "template_all_atom_masks": np.zeros((count, res, 37), np.float32),
+        "template_pseudo_beta": np.zeros((count, res, 3), np.float32),
+        "template_pseudo_beta_mask": np.zeros((count, res), np.float32),
+        "template_mask": (np.arange(count) < len(templates)).astype(np.float32),
+    }
+    for i, template in enumerate(templates):
+        beta, beta_mask = pseudo_beta(template.aatype, template)
+        own = {
+            "template_aatype": template.aatype,
+            "template_all_atom_positions": template.atom_positions,
+            "template_all_atom_masks": template.atom_mask,
+            "template_pseudo_beta": beta,
+            "template_pseudo_beta_mask": beta_mask,
+        }
+        for name, array in own.items():
+            features[name][i, : len(array)] = array
+    return features
 
 
 def _cluster_features(
@@ -138,6 +205,10 @@ def _some(deletions: Int32[np.ndarray, "*shape"]) -> Float32[np.ndarray, "*shape
 def _squashed(deletions: np.ndarray) -> Float32[np.ndarray, "..."]:
     """Numbers of deletions on a scale from 0 to 1 (Suppl. Table 1)."""
     return (2 / np.pi * np.arctan(deletions / 3)).astype(np.float32)
+
+
+def _scalar(value: float) -> Float32[np.ndarray, ""]:
+    return np.array(value, np.float32)
 
 
 def _padded(array: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:

@@ -25,7 +25,8 @@ def test_names_and_types_are_the_official_ones_and_shapes_follow_the_sizes():
     with np.load(OFFICIAL) as file:
         official = {name.removeprefix("inputs/"): file[name] for name in file.files}
     res, seq = official["true_msa"].shape[::-1]
-    sizes = FeatureSizes(res=res, seq=seq, extra_seq=official["extra_msa"].shape[0])
+    templates = official["template_mask"].shape[0]
+    sizes = FeatureSizes(res=res, seq=seq, extra_seq=official["extra_msa"].shape[0], templates=templates)
     for name, (shape, dtype) in feature_shapes(sizes).items():
         assert (shape, dtype) == (official[name].shape, official[name].dtype), name
 
@@ -88,7 +89,10 @@ def test_whatever_is_missing_is_zero_and_masked(family):
     np.testing.assert_array_equal(features["seq_mask"], [1] * 10 + [0] * 6)
     assert features["msa_mask"][0].sum() == 10
     assert features["extra_msa_mask"].sum() == 0
+    assert {name for name, array in features.items() if array.ndim == 0} == {"resolution", "use_clamped_fape"}
     for name, array in features.items():
+        if array.ndim == 0:
+            continue
         padding = array[..., 10:] if name.startswith(("extra", "true", "bert", "msa_mask")) else None
         padding = array[:, 10:] if name == "msa_feat" else array[10:] if padding is None else padding
         np.testing.assert_array_equal(padding, 0, err_msg=name)

@@ -1,6 +1,7 @@
 """Training batches: every protein, any order, the same again after a stop."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,21 @@ def test_a_stored_state_continues_with_the_next_batch(proteins):
     state = json.loads(json.dumps(batches.get_state()))
     expected = take(batches, 3)
     resumed = training_batches(proteins, SIZES, seed=5, batch=2)
+    resumed.set_state(state)
+    assert all(same(a, b) for a, b in zip(expected, take(resumed, 3), strict=True))
+
+
+def test_templates_are_drawn_again_and_the_same_after_a_stop(proteins, template):
+    templates = tuple(template(f"t{i}", res=15, seed=i) for i in range(3))
+    one = [replace(proteins[-1], templates=templates)]
+    sizes = replace(SIZES, templates=2)
+    batches = training_batches(one, sizes, seed=0, batch=2)
+    first = take(batches, 3)
+    assert first[0].features["template_all_atom_positions"].shape == (2, 2, 8, 37, 3)
+    assert len({int(count) for batch in first for count in batch.features["template_mask"].sum(axis=1)}) > 1
+    state = json.loads(json.dumps(batches.get_state()))
+    expected = take(batches, 3)
+    resumed = training_batches(one, sizes, seed=0, batch=2)
     resumed.set_state(state)
     assert all(same(a, b) for a, b in zip(expected, take(resumed, 3), strict=True))
 
