@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
@@ -133,7 +134,7 @@ def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotange
             return pure(put_shared(weights), *replace(parts))
 
         _, pullback = jax.vjp(of_inexact, sliced, shared_leaves)
-        seen = jax.tree.map(lambda x: jnp.where(_along(fresh, x), take(x, start, size), 0), cotangent)
+        seen = jax.tree.map(lambda x: _fresh_part(x, start, fresh), cotangent)
         part_rows, part_shared = pullback(seen)
         to_rows = [
             put(whole, jnp.where(_along(fresh, part), part, take(whole, start, size)), start)
@@ -149,6 +150,13 @@ def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotange
     (to_rows, to_shared), _ = jax.lax.scan(one, zeros, jnp.arange(num_slices(length, size)))
     to_shared = [total.astype(like.dtype) for total, like in zip(to_shared, shared_leaves, strict=True)]
     return put_rows(to_rows, lambda _: None), put_shared(to_shared, lambda _: None)
+
+
+def _fresh_part(cotangent: Any, start: Int[Array, ""], fresh: Bool[Array, "row"]) -> Any:
+    """The cotangent of one slice's result, zero for rows that another slice counts; results like masks have none."""
+    if cotangent.dtype == jax.dtypes.float0:
+        return np.zeros((len(fresh), *cotangent.shape[1:]), jax.dtypes.float0)
+    return jnp.where(_along(fresh, cotangent), take(cotangent, start, len(fresh)), 0)
 
 
 def _along(fresh: Bool[Array, "row"], array: Array) -> Bool[Array, "..."]:

@@ -21,7 +21,7 @@ from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_
 from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
 from elbowroom.memory.step import Loss
 from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
-from elbowroom.models.alphafold.losses import trunk_loss
+from elbowroom.models.alphafold.losses import alphafold_loss
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
 from elbowroom.studies.case import Batch, Case, Features, Records, Split
 from elbowroom.studies.optimizer import OptimizerSettings
@@ -79,7 +79,7 @@ class _Trunk:
         graph, _ = nnx.split(model, nnx.Param)
 
         def loss(parameters: PyTree, example: Any, key: Any) -> tuple[Array, dict[str, Array]]:
-            return trunk_loss(nnx.merge(graph, parameters), example, plan, key)
+            return alphafold_loss(nnx.merge(graph, parameters), example, plan, key)
 
         return loss
 

@@ -78,7 +78,27 @@ def config(case: Path) -> AlphaFoldConfig:
         previous_bins=at["evoformer/prev_pos_linear//weights"][0],
         distogram_bins=at["distogram_head/half_logits//weights"][1],
         **_structure_sizes(case, at),
+        **_template_sizes(at),
+        aligned_error="predicted_aligned_error_head/logits//bias" in at,
+        aligned_error_bins=at.get("predicted_aligned_error_head/logits//bias", (64,))[0],
+        lddt_bins=at["predicted_lddt_head/logits//bias"][0],
+        lddt_channels=at["predicted_lddt_head/act_0//bias"][0],
     )
+
+
+def _template_sizes(at: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    single = "evoformer/template_embedding/single_template_embedding"
+    block = f"{single}/template_pair_stack/__layer_stack_no_state"
+    if f"{single}/embedding2d//weights" not in at:
+        return {"templates": False}
+    inputs, channels = at[f"{single}/embedding2d//weights"]
+    return {
+        "template_channels": channels,
+        "template_blocks": at[f"{block}/pair_transition/transition1//weights"][0],
+        "template_heads": at["evoformer/template_embedding/attention//query_w"][1],
+        "template_factor": at[f"{block}/pair_transition/transition1//weights"][2] // channels,
+        "template_bins": inputs - 49,
+    }
 
 
 def _structure_sizes(case: Path, at: dict[str, tuple[int, ...]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A tiny AlphaFold trunk with random parameters everywhere, and one ragged example: shared by tests of plans."""
+"""A tiny AlphaFold with random parameters everywhere, and one ragged example: shared by tests of plans."""
 
 from functools import cache
 from typing import Any
@@ -11,10 +11,10 @@ from flax import nnx
 from elbowroom.memory.plan import Plan
 from elbowroom.models.alphafold.config import tiny
 from elbowroom.models.alphafold.embed import Previous
-from elbowroom.models.alphafold.losses import trunk_loss
+from elbowroom.models.alphafold.losses import FINE_TUNING, alphafold_loss
 from elbowroom.models.alphafold.model import AlphaFold
 
-RES, SEQ, EXTRA = 11, 5, 7
+RES, SEQ, EXTRA, TEMPLATES = 11, 5, 7, 2
 
 
 def example(dtype: str = "float32") -> dict[str, jax.Array]:
@@ -27,6 +27,9 @@ def example(dtype: str = "float32") -> dict[str, jax.Array]:
         "extra_msa_mask": (rng.random((EXTRA, RES)) > 0.3) * seq_mask,
         "bert_mask": (rng.random((SEQ, RES)) > 0.6) * seq_mask,
         "pseudo_beta_mask": (rng.random(RES) > 0.2) * seq_mask,
+        "all_atom_mask": (rng.random((RES, 37)) > 0.1) * seq_mask[:, None],
+        "template_all_atom_masks": (rng.random((TEMPLATES, RES, 37)) > 0.1) * seq_mask[None, :, None],
+        "template_pseudo_beta_mask": (rng.random((TEMPLATES, RES)) > 0.2) * seq_mask,
     }
     masks["msa_mask"][1] = 0  # a padded sequence: every key of its row attention is masked
     masks["extra_msa_mask"][-1] = 0
@@ -36,12 +39,19 @@ def example(dtype: str = "float32") -> dict[str, jax.Array]:
         "extra_has_deletion": rng.random((EXTRA, RES)),
         "extra_deletion_value": rng.random((EXTRA, RES)),
         "pseudo_beta": 8 * rng.standard_normal((RES, 3)),
+        "all_atom_positions": 8 * rng.standard_normal((RES, 37, 3)),
+        "template_all_atom_positions": 8 * rng.standard_normal((TEMPLATES, RES, 37, 3)),
+        "template_pseudo_beta": 8 * rng.standard_normal((TEMPLATES, RES, 3)),
+        "template_mask": np.ones(TEMPLATES),
+        "resolution": np.array(2.0),
+        "use_clamped_fape": np.array(0.7),
     }
     integers = {
         "residue_index": np.cumsum(rng.integers(1, 4, RES)),
         "aatype": rng.integers(0, 21, RES),
         "true_msa": rng.integers(0, 22, (SEQ, RES)),
         "extra_msa": rng.integers(0, 23, (EXTRA, RES)),
+        "template_aatype": rng.integers(0, 22, (TEMPLATES, RES)),
     }
     assert all(0 < m.sum() < m.size for m in masks.values()), "a mask without both values would test nothing"
     return {
@@ -71,13 +81,13 @@ def graph_and_arrays() -> tuple[Any, Any]:
 def loss_and_gradient(
     plan: Plan, dtype: str = "float32", dropout: bool = True
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The trunk's loss and the gradient of every parameter by its path, in `dtype` throughout."""
+    """The loss and the gradient of every parameter by its path, in `dtype` throughout."""
     graph, parameters = graph_and_arrays()
     parameters = jax.tree.map(lambda x: jnp.asarray(x, dtype), parameters)
     key = jax.random.key(3) if dropout else None
 
     def loss(parameters: Any, features: dict[str, jax.Array], previous: Previous) -> jax.Array:
-        return trunk_loss(nnx.merge(graph, parameters), features, plan, key, previous)[0]
+        return alphafold_loss(nnx.merge(graph, parameters), features, plan, key, previous, weights=FINE_TUNING)[0]
 
     # An argument, not a constant: the compiler would spend most of its time folding constants.
     value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, example(dtype), recycled(dtype))

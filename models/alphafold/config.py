@@ -1,4 +1,4 @@
-"""Sizes of AlphaFold's trunk. Channel numbers from Jumper et al. 2021, Suppl. 1.6, and the published parameters."""
+"""Sizes of AlphaFold. Channel numbers from Jumper et al. 2021, Suppl. 1.6, and the published parameters."""
 
 from dataclasses import dataclass
 
@@ -34,6 +34,20 @@ class AlphaFoldConfig:
     """bins of the previous structure's distances, 3.25 to 20.75 Angstrom (Suppl. Algorithm 32)"""
     distogram_bins: int = 64
     """2.3125 to 21.6875 Angstrom (Suppl. 1.9.8)"""
+    templates: bool = True
+    """False in published models 3, 4 and 5"""
+    template_channels: int = 64
+    """c_t"""
+    template_blocks: int = 2
+    template_heads: int = 4
+    template_factor: int = 2
+    template_bins: int = 39
+    """bins of a template's distances, 3.25 to 50.75 Angstrom (Suppl. Table 1)"""
+    aligned_error: bool = False
+    """whether there is a head for the predicted aligned error, as in the published pTM models"""
+    aligned_error_bins: int = 64
+    lddt_bins: int = 50
+    lddt_channels: int = 128
     structure_layers: int = 8
     """iterations of the structure module, which share their parameters"""
     point_heads: int = 12
@@ -89,4 +103,18 @@ def tiny() -> AlphaFoldConfig:
         outer_channels=5,
         triangle_channels=7,
         transition_factor=2,
+        template_channels=6,
+        template_heads=2,
+        template_bins=9,
+        aligned_error=True,
+        aligned_error_bins=8,
+        lddt_bins=10,
+        lddt_channels=6,
+        structure_layers=3,
+        point_heads=2,
+        scalar_key_channels=3,
+        scalar_value_channels=5,
+        point_keys=2,
+        point_values=3,
+        sidechain_channels=6,
     )

@@ -14,6 +14,8 @@ from elbowroom.models.alphafold.config import AlphaFoldConfig
 from elbowroom.models.layers import LayerNorm, Linear
 
 TARGET_FEATURES, MSA_FEATURES, EXTRA_FEATURES, MSA_CLASSES = 22, 49, 25, 23
+PREVIOUS_EDGES = 3.25, 20.75
+"""Angstrom; the first and last edge between bins of the previous structure's distances"""
 
 type Features = dict[str, Array]
 """AlphaFold's feature arrays of one example, by their official names."""
@@ -58,7 +60,8 @@ class Embedder(nnx.Module):
             left: Float[Array, "row c_z"], index: Int[Array, "row"], place: Float[Array, "row 3"], old: Array
         ) -> Float[Array, "row res c_z"]:
             pair = left[:, None] + right[None]
-            pair = pair + self.prev_pos_linear(to_compute(self._previous_bins(place, everywhere), plan.precision))
+            near = distance_one_hot(place, everywhere, self.config.previous_bins, *PREVIOUS_EDGES)
+            pair = pair + self.prev_pos_linear(to_compute(near, plan.precision))
             pair = pair + self.prev_pair_norm(to_compute(old, plan.precision))
             return pair + self.pair_activiations(to_compute(self._relative(index, residues), plan.precision))
 
@@ -82,15 +85,19 @@ class Embedder(nnx.Module):
         offset = jnp.clip(rows[:, None] - columns[None] + window, 0, 2 * window)
         return jax.nn.one_hot(offset, 2 * window + 1, dtype=jnp.float32)
 
-    def _previous_bins(
-        self, rows: Float[Array, "row 3"], columns: Float[Array, "res 3"]
-    ) -> Float[Array, "row res bin"]:
-        """Suppl. Algorithm 32, l. 1: one-hot distances; below the first edge no bin is set, as between absent atoms."""
-        squared = jnp.square(rows[:, None] - columns[None]).sum(-1, keepdims=True)
-        lower = jnp.square(jnp.linspace(3.25, 20.75, self.config.previous_bins, dtype=squared.dtype))
-        upper = jnp.append(lower[1:], jnp.asarray(1e8, squared.dtype))
-        inside = (squared > lower[None, None]) & (squared < upper[None, None])
-        return inside.astype(squared.dtype)
+
+def distance_one_hot(
+    rows: Float[Array, "row 3"], columns: Float[Array, "res 3"], bins: int, first: float, last: float
+) -> Float[Array, "row res bin"]:
+    """In which bin every distance lies; in none below the first edge, as between absent atoms. Angstrom.
+
+    Suppl. Algorithm 32, l. 1, and Table 1.
+    """
+    squared = jnp.square(rows[:, None] - columns[None]).sum(-1, keepdims=True)
+    lower = jnp.square(jnp.linspace(first, last, bins, dtype=squared.dtype))
+    upper = jnp.append(lower[1:], jnp.asarray(1e8, squared.dtype))
+    inside = (squared > lower[None, None]) & (squared < upper[None, None])
+    return inside.astype(squared.dtype)
 
 
 def no_previous(config: AlphaFoldConfig, features: Features) -> Previous:

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from einops import rearrange
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key
 
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import wide
-from elbowroom.memory.recompute import name, recomputed_module, scan_blocks
+from elbowroom.memory.recompute import name, recomputed_module
 from elbowroom.models.alphafold.attention import (
     MSAColumnAttention,
     MSAColumnGlobalAttention,
@@ -175,35 +175,3 @@ TRIANGLES = (
     "triangle_attention_starting_node",
     "triangle_attention_ending_node",
 )
-
-
-def stack(config: AlphaFoldConfig, blocks: int, *, extra: bool, rngs: nnx.Rngs) -> EvoformerBlock:
-    """`blocks` equal blocks as one module whose parameters have the blocks on their first axis."""
-
-    @nnx.split_rngs(splits=blocks)
-    @nnx.vmap(in_axes=(0,))
-    def make(one: nnx.Rngs) -> EvoformerBlock:
-        return EvoformerBlock(config, extra=extra, rngs=one)
-
-    return make(rngs)
-
-
-def run_stack(
-    blocks: EvoformerBlock,
-    msa: Msa,
-    pair: Pair,
-    msa_mask: Bool[Array, "seq res"],
-    pair_mask: Bool[Array, "res res"],
-    key: Key[Array, ""] | None,
-    plan: Plan,
-) -> tuple[Msa, Pair]:
-    """All blocks of a `stack` in one scan, each with a dropout key of its own."""
-    graph, parameters = nnx.split(blocks)
-    depth = jax.tree.leaves(parameters)[0].shape[0]
-    keys = None if key is None else jax.random.split(key, depth)
-
-    def block(activations: tuple[Msa, Pair], layer: tuple[PyTree, PyTree]) -> tuple[Msa, Pair]:
-        module = nnx.merge(graph, layer[0])
-        return module(*activations, msa_mask, pair_mask, layer[1], plan)
-
-    return scan_blocks(block, (msa, pair), (parameters, keys), plan)

@@ -14,11 +14,11 @@ class Rigid(NamedTuple):
     translation: Float[Array, "*any 3"]
 
 
-def apply(rigid: Rigid, points: Float[Array, "*any 3"]) -> Float[Array, "*any 3"]:
+def apply(rigid: Rigid, points: Float[Array, "*#any 3"]) -> Float[Array, "*all 3"]:
     return jnp.einsum("...ij,...j->...i", rigid.rotation, points) + rigid.translation
 
 
-def apply_inverse(rigid: Rigid, points: Float[Array, "*any 3"]) -> Float[Array, "*any 3"]:
+def apply_inverse(rigid: Rigid, points: Float[Array, "*#any 3"]) -> Float[Array, "*all 3"]:
     """Points in the frame's own coordinates."""
     return jnp.einsum("...ji,...j->...i", rigid.rotation, points - rigid.translation)
 
@@ -66,9 +66,7 @@ def product(left: Float[Array, "*any 4"], right: Float[Array, "*any 4"]) -> Floa
     return jnp.concatenate([real, w * t + u * v + jnp.cross(v, t)], axis=-1)
 
 
-def distances(
-    left: Float[Array, "*any 3"], right: Float[Array, "*any 3"], *, small: float
-) -> Float[Array, "*any"]:
+def distances(left: Float[Array, "*#any 3"], right: Float[Array, "*#any 3"], *, small: float) -> Float[Array, "*all"]:
     """Distances in Angstrom; `small`, added under the root, bounds the gradient where points coincide."""
     return jnp.sqrt(small + jnp.square(left - right).sum(-1))
 

@@ -29,7 +29,7 @@ class MaskedMSAHead(nnx.Module):
         """Mean cross-entropy, in nats, of the letters that were hidden from the network."""
 
         def rows(some: Float[Array, "row res c_m"], true: Int[Array, "row res"]) -> Float[Array, "row res"]:
-            return _cross_entropy(self(some), true)
+            return cross_entropy(self(some), true)
 
         errors = map_rows(rows, msa, features["true_msa"], size=plan.chunk.rows)
         hidden = features["bert_mask"].astype(errors.dtype)
@@ -59,7 +59,7 @@ class DistogramHead(nnx.Module):
         ) -> tuple[Float[Array, "row"], Float[Array, "row"]]:
             true = distance_bins(place, beta, self.bins)
             both = valid[:, None] * known[None]
-            errors = _cross_entropy(self(edges, reverse), true)
+            errors = cross_entropy(self(edges, reverse), true)
             return (errors * both.astype(errors.dtype)).sum(1), both.sum(1).astype(errors.dtype)
 
         errors, pairs = map_rows(rows, pair, pair.swapaxes(0, 1), beta, known, size=plan.chunk.rows)
@@ -73,6 +73,7 @@ def distance_bins(rows: Float[Array, "row 3"], columns: Float[Array, "res 3"], b
     return (squared > edges[None, None]).sum(-1)
 
 
-def _cross_entropy(logits: Float[Array, "row res bin"], true: Int[Array, "row res"]) -> Float[Array, "row res"]:
+def cross_entropy(logits: Float[Array, "*any bin"], true: Int[Array, "*any"]) -> Float[Array, "*any"]:
+    """Minus the logarithm of the probability of the true bin, in nats."""
     chosen = jnp.take_along_axis(logits, true[..., None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - chosen

@@ -1,21 +1,27 @@
-"""AlphaFold 2's trunk: embeddings, extra-MSA stack, Evoformer stack, and the heads that read its representations.
+"""AlphaFold 2's monomer: embeddings, templates, extra-MSA and Evoformer stacks, structure module, and heads.
 
-Jumper et al. 2021, Suppl. Algorithm 2, without templates and structure module. What is computed is here; how it is
-held in memory comes with the `Plan`.
+Jumper et al. 2021, Suppl. Algorithm 2. What is computed is here; how it is held in memory comes with the `Plan`.
 """
 
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from elbowroom.memory.plan import Plan
+from elbowroom.memory.precision import to_compute
+from elbowroom.models.alphafold.atoms import pseudo_beta
+from elbowroom.models.alphafold.confidence import AlignedErrorHead, ExperimentallyResolvedHead, LDDTHead
 from elbowroom.models.alphafold.config import AlphaFoldConfig
 from elbowroom.models.alphafold.embed import Embedder, Features, Previous, no_previous, pair_mask
-from elbowroom.models.alphafold.evoformer import run_stack, stack
+from elbowroom.models.alphafold.evoformer import EvoformerBlock
 from elbowroom.models.alphafold.heads import DistogramHead, MaskedMSAHead
+from elbowroom.models.alphafold.structure import Structure, StructureModule
+from elbowroom.models.alphafold.template import TORSION_FEATURES, TemplateEmbedding, torsion_features
 from elbowroom.models.layers import Linear
+from elbowroom.models.stack import run_stack, stack
 
 
 class Representations(NamedTuple):
@@ -26,42 +32,90 @@ class Representations(NamedTuple):
     single: Float[Array, "res c_s"]
 
 
+class Prediction(NamedTuple):
+    """A pass over a protein."""
+
+    trunk: Representations
+    structure: Structure
+
+    def recycled(self, features: Features) -> Previous:
+        """What the next pass starts from (Suppl. Algorithm 32)."""
+        beta = pseudo_beta(features["aatype"], self.structure.atom37)
+        return Previous(beta, self.trunk.msa[0], self.trunk.pair)
+
+
 class Evoformer(Embedder):
-    """Embeddings and both stacks; attribute names are those of the published parameters."""
+    """Embeddings and all stacks; attribute names are those of the published parameters."""
 
     def __init__(self, config: AlphaFoldConfig, *, rngs: nnx.Rngs):
         super().__init__(config, rngs=rngs)
-        self.extra_msa_stack = stack(config, config.extra_blocks, extra=True, rngs=rngs)
-        self.evoformer_iteration = stack(config, config.evoformer_blocks, extra=False, rngs=rngs)
+        if config.templates:
+            self.template_embedding = TemplateEmbedding(config, rngs=rngs)
+            self.template_single_embedding = Linear(TORSION_FEATURES, config.msa_channels, rngs=rngs, start="relu")
+            self.template_projection = Linear(config.msa_channels, config.msa_channels, rngs=rngs, start="relu")
+        self.extra_msa_stack = stack(
+            lambda one: EvoformerBlock(config, extra=True, rngs=one), config.extra_blocks, rngs=rngs
+        )
+        self.evoformer_iteration = stack(
+            lambda one: EvoformerBlock(config, extra=False, rngs=one), config.evoformer_blocks, rngs=rngs
+        )
         self.single_activations = Linear(config.msa_channels, config.single_channels, rngs=rngs)
 
     def __call__(
         self, features: Features, previous: Previous, key: Key[Array, ""] | None, plan: Plan
     ) -> Representations:
         together = pair_mask(features["seq_mask"] > 0)
-        keys = (None, None) if key is None else jax.random.split(key)
+        keys = (None, None, None) if key is None else jax.random.split(key, 3)
         msa, pair = self.first_msa(features, previous, plan), self.first_pair(features, previous, plan)
+        sequences, mask = len(msa), features["msa_mask"] > 0
+        if self.config.templates and len(features["template_mask"]):
+            pair = pair + self.template_embedding(pair, features, together, keys[2], plan)
+            rows, known = self.template_rows(features, plan)
+            msa, mask = jnp.concatenate([msa, rows]), jnp.concatenate([mask, known])
         extra, valid = self.extra_msa(features, plan), features["extra_msa_mask"] > 0
-        _, pair = run_stack(self.extra_msa_stack, extra, pair, valid, together, keys[0], plan)
-        valid = features["msa_mask"] > 0
-        msa, pair = run_stack(self.evoformer_iteration, msa, pair, valid, together, keys[1], plan)
-        return Representations(msa, pair, self.single_activations(msa[0]))
+        _, pair = run_stack(self.extra_msa_stack, _block(valid, together, plan), (extra, pair), keys[0], plan)
+        msa, pair = run_stack(self.evoformer_iteration, _block(mask, together, plan), (msa, pair), keys[1], plan)
+        return Representations(msa[:sequences], pair, self.single_activations(msa[0]))
+
+    def template_rows(
+        self, features: Features, plan: Plan
+    ) -> tuple[Float[Array, "template res c_m"], Bool[Array, "template res"]]:
+        """Templates as further rows of the MSA, dropped again after the last block (Suppl. Algorithm 2, l. 7-8)."""
+        angles, known = torsion_features(features)
+        rows = jax.nn.relu(self.template_single_embedding(to_compute(angles, plan.precision)))
+        return self.template_projection(rows), known
 
 
 class AlphaFold(nnx.Module):
-    """The trunk with its masked-MSA and distogram heads."""
+    """The whole monomer model with its heads."""
 
     def __init__(self, config: AlphaFoldConfig, *, rngs: nnx.Rngs):
         self.config = config
         self.evoformer = Evoformer(config, rngs=rngs)
+        self.structure_module = StructureModule(config, rngs=rngs)
         self.masked_msa_head = MaskedMSAHead(config, rngs=rngs)
         self.distogram_head = DistogramHead(config, rngs=rngs)
+        self.predicted_lddt_head = LDDTHead(config, rngs=rngs)
+        self.experimentally_resolved_head = ExperimentallyResolvedHead(config, rngs=rngs)
+        if config.aligned_error:
+            self.predicted_aligned_error_head = AlignedErrorHead(config, rngs=rngs)
 
     def __call__(
         self, features: Features, key: Key[Array, ""] | None, plan: Plan, previous: Previous | None = None
-    ) -> Representations:
-        """Representations of one protein; `key` None switches dropout off, `previous` None starts from zeros."""
-        return self.evoformer(features, previous or no_previous(self.config, features), key, plan)
+    ) -> Prediction:
+        """One pass over one protein; `key` None switches dropout off, `previous` None starts from zeros."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        trunk = self.evoformer(features, previous or no_previous(self.config, features), keys[0], plan)
+        mask = features["seq_mask"] > 0
+        structure = self.structure_module(trunk.single, trunk.pair, features["aatype"], mask, keys[1], plan)
+        return Prediction(trunk, structure)
+
+
+def _block(msa_mask: Bool[Array, "seq res"], pair_mask: Bool[Array, "res res"], plan: Plan):
+    def call(block: EvoformerBlock, activations: tuple[Array, Array], key: Key[Array, ""] | None):
+        return block(*activations, msa_mask, pair_mask, key, plan)
+
+    return call
 
 
 def chunk_axes(sizes: dict[str, int]) -> dict[str, dict[str, int]]:

@@ -66,9 +66,7 @@ def renamed(truth: Truth, predicted: Float[Array, "res 14 3"], *, rows: int | No
         both = (mine[..., None] & certain[None, None]).astype(ahead.dtype)
         return (both * _gap(ahead, true)).sum((1, 2)), (both * _gap(ahead, alternative)).sum((1, 2))
 
-    as_named, as_renamed = map_rows(
-        errors, predicted, truth.atom14, swapped, truth.known14 & ambiguous, size=rows
-    )
+    as_named, as_renamed = map_rows(errors, predicted, truth.atom14, swapped, truth.known14 & ambiguous, size=rows)
     better = as_renamed < as_named
     groups = truth.groups
     mixed = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -189,7 +189,7 @@ def _bonds(bonds: dict[str, list[float]]) -> Iterator[tuple[str, str, float, flo
         yield one, other, length, deviation
 
 
-def _opposite_angles(residue: dict[str, dict[str, list[float]]]) -> Iterator[tuple[str, str, float, float]]:
+def _opposite_angles(residue: dict[str, Any]) -> Iterator[tuple[str, str, float, float]]:
     """The distance of two atoms bonded to a third, by the law of cosines, and its deviation by error propagation."""
     bonds = {frozenset(pair.split("-")): value for pair, value in residue["bonds"].items()}
     for triple, (degrees, deviation) in residue["angles"].items():

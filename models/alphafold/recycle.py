@@ -1,0 +1,29 @@
+"""Several passes over a protein, each starting from what the one before found (Jumper et al. 2021, Suppl. 1.10)."""
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Int, Key
+
+from elbowroom.memory.plan import Plan
+from elbowroom.models.alphafold.embed import Features, Previous, no_previous
+from elbowroom.models.alphafold.model import AlphaFold
+
+
+def recycle(
+    model: AlphaFold, features: Features, key: Key[Array, ""] | None, plan: Plan, passes: Int[Array, ""] | int
+) -> Previous:
+    """What the last of `passes` passes hands on, zeros for none; no gradient flows through it (Algorithm 31).
+
+    `passes` may be traced: training draws it anew for every example. Dropout is on where `key` is given. Memory is
+    that of one pass without a backward pass, however many there are.
+    """
+    graph, parameters = nnx.split(model)
+    still = jax.lax.stop_gradient(parameters)
+
+    def one(number: Int[Array, ""], previous: Previous) -> Previous:
+        own = None if key is None else jax.random.fold_in(key, number)
+        prediction = nnx.merge(graph, still)(features, own, plan, previous)
+        found = prediction.recycled(features)
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), found, previous)
+
+    return jax.lax.stop_gradient(jax.lax.fori_loop(0, passes, one, no_previous(model.config, features)))
