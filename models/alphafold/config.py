@@ -61,9 +61,15 @@ class AlphaFoldConfig:
     sidechain_channels: int = 128
 
 
-def monomer() -> AlphaFoldConfig:
-    """The published size: 48 Evoformer and 4 extra-MSA blocks."""
-    return AlphaFoldConfig()
+PUBLISHED = tuple(f"model_{number}{head}" for number in range(1, 6) for head in ("", "_ptm"))
+"""The published monomer models; 1 and 2 read templates, and those with pTM predict the aligned error."""
+
+
+def monomer(name: str = "model_1") -> AlphaFoldConfig:
+    """A published model: 48 Evoformer and 4 extra-MSA blocks (Suppl. Table 5)."""
+    if name not in PUBLISHED:
+        raise ValueError(f"no published model is called {name!r}; they are {', '.join(PUBLISHED)}")
+    return AlphaFoldConfig(templates=name.startswith(("model_1", "model_2")), aligned_error=name.endswith("_ptm"))
 
 
 def true_channels(blocks: int) -> AlphaFoldConfig:

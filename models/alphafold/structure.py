@@ -111,7 +111,7 @@ class FoldIteration(nnx.Module):
         act = self.attention_layer_norm(dropout(act, keys[0], rate=self.rate))
         update = jax.nn.relu(self.transition_1(jax.nn.relu(self.transition(act))))
         act = self.transition_layer_norm(dropout(act + self.transition_2(update), keys[1], rate=self.rate))
-        quaternion, translation = _moved(frames, fold.quaternion, self.affine_update(act))
+        quaternion, translation = backbone_update(frames, fold.quaternion, self.affine_update(act))
         return _Fold(act, quaternion, translation), self.rigid_sidechain(act, initial)
 
 
@@ -159,7 +159,7 @@ class StructureModule(nnx.Module):
         return Structure(last.act, quaternions, translations, angles, frames, atom14, to_atom37(aatype, atom14))
 
 
-def _moved(
+def backbone_update(
     frames: Rigid, quaternion: Float[Array, "res 4"], update: Float[Array, "res 6"]
 ) -> tuple[Float[Array, "res 4"], Float[Array, "res 3"]]:
     """Turned by the quaternion 1 + (b, c, d) and shifted, both in the frame's own axes (Suppl. Algorithm 23)."""

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from tiny_trunk import loss_and_gradient
+from tiny_alphafold import loss_and_gradient
 
 from elbowroom.memory.plan import Chunk, Plan, Precision, Recompute
 
@@ -22,16 +22,21 @@ PLANS = {
 def relative_errors(plan: Plan, dtype: str) -> dict[str, float]:
     """L2 distance from the plain gradient, by parameter, in units of its L2 norm.
 
-    The offset below a pair bias shifts all logits of a softmax alike: its true gradient is zero and both sides hold
-    rounding, so it is measured in units of the scale's gradient in the same layer norm.
+    Some parameters shift all logits of a softmax alike: their true gradient is zero and both sides hold rounding, so
+    it is measured in units of the gradient of their layer's other parameter.
     """
     plain = Plan(precision=Precision(compute=dtype))
     (want_loss, want), (got_loss, got) = loss_and_gradient(plain, dtype), loss_and_gradient(plan, dtype)
     errors = {"loss": abs(float(got_loss / want_loss) - 1)}
     for path, array in want.items():
-        scale = want[path.replace("offset", "scale")] if "feat_2d_norm" in path else array
-        errors[path] = float(jnp.linalg.norm(got[path] - array) / jnp.linalg.norm(scale))
+        errors[path] = float(jnp.linalg.norm(got[path] - array) / jnp.linalg.norm(want[measured_by(path)]))
     return errors
+
+
+def measured_by(path: str) -> str:
+    if "feat_2d_norm" in path:
+        return path.replace("offset", "scale")
+    return path.replace("bias", "weights") if "attention_2d" in path else path
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
