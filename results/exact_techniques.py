@@ -19,7 +19,7 @@ from elbowroom.studies.provenance import provenance_line, result_row
 from elbowroom.studies.table import Column, Row, markdown_table
 
 ROWS, TABLE, PLOT = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md", ".png"))
-SIZES = {"clusters": 64, "extra": 128, "blocks": 8, "extra_blocks": 1, "batch": 1}
+SIZES = {"clusters": 64, "extra": 128, "blocks": 8, "extra_blocks": 1, "templates": 0, "recycles": 0, "batch": 1}
 CROPS = (128, 192, 256, 384)
 COMPARED = 256
 """Residues at which every technique is compiled; the first and last plan at all crops."""

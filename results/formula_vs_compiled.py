@@ -25,7 +25,7 @@ TOLERANCE = 0.15
 ROWS = Path(__file__).with_suffix(".json")
 TABLE = Path(__file__).with_suffix(".md")
 
-SHALLOW = {"clusters": 32, "extra": 64, "blocks": 4, "extra_blocks": 1, "batch": 1}
+SHALLOW = {"clusters": 32, "extra": 64, "blocks": 4, "extra_blocks": 1, "templates": 0, "recycles": 0, "batch": 1}
 SIZES = ({"crop": 128, **SHALLOW}, {"crop": 64, **SHALLOW})
 
 BLOCKS, BOTH = Recompute(blocks=True), Recompute(blocks=True, modules=True)

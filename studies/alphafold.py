@@ -1,4 +1,4 @@
-"""The AlphaFold case: the trunk on proteins, against what the separation along the chain alone predicts."""
+"""The AlphaFold cases: the monomer on proteins, against what the separation along the chain alone predicts."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,9 @@ from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_
 from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
 from elbowroom.memory.step import Loss
 from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
-from elbowroom.models.alphafold.losses import alphafold_loss
+from elbowroom.models.alphafold.losses import FINE_TUNING, INITIAL, LossWeights, alphafold_loss
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
+from elbowroom.models.alphafold.recycle import recycle
 from elbowroom.studies.case import Batch, Case, Features, Records, Split
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.sizes import Size, Sizes
@@ -31,13 +32,16 @@ DEFAULT_PLAN = Plan(recompute=Recompute(blocks=True))
 """Exact, needs no size to be chosen, and takes less time than the plain program on CPU, which waits for memory."""
 
 SIZES = {
-    "crop": Size(default=128, meaning="residues of a crop"),
-    "clusters": Size(default=64, meaning="MSA cluster centres, the query included"),
-    "extra": Size(default=128, meaning="rows of the extra MSA"),
+    "crop": Size(default=256, meaning="residues of a crop"),
+    "clusters": Size(default=128, meaning="MSA cluster centres, the query included"),
+    "extra": Size(default=1024, meaning="rows of the extra MSA"),
+    "templates": Size(default=4, meaning="structures of related proteins", least=0),
     "blocks": Size(default=48, meaning="Evoformer blocks"),
     "extra_blocks": Size(default=4, meaning="blocks of the extra-MSA stack"),
+    "recycles": Size(default=3, meaning="passes at most before the one that is learned from", least=0),
     "batch": Size(default=1, meaning="proteins of a step"),
 }
+"""Those of initial training (Jumper et al. 2021, Suppl. Table 4)"""
 
 
 def techniques(sizes: Sizes) -> dict[str, Plan]:
@@ -64,22 +68,29 @@ def techniques(sizes: Sizes) -> dict[str, Plan]:
 
 
 @dataclass(frozen=True)
-class _Trunk:
-    """The case's functions for one family of configurations."""
+class _Monomer:
+    """The case's functions for one family of configurations and one stage of training."""
 
-    config: Callable[[], AlphaFoldConfig]
+    config: AlphaFoldConfig
+    weights: LossWeights
 
     def parameters(self, sizes: Sizes, key: Key[Array, ""]) -> PyTree:
-        model = AlphaFold(_sized(self.config(), sizes), rngs=nnx.Rngs(key))
+        model = AlphaFold(_sized(self.config, sizes), rngs=nnx.Rngs(key))
         return nnx.split(model, nnx.Param)[1]
 
     def loss(self, sizes: Sizes, plan: Plan) -> Loss:
-        config = _sized(self.config(), sizes)
+        config = _sized(self.config, sizes)
         model = nnx.eval_shape(lambda: AlphaFold(config, rngs=nnx.Rngs(0)))
         graph, _ = nnx.split(model, nnx.Param)
 
         def loss(parameters: PyTree, example: Any, key: Any) -> tuple[Array, dict[str, Array]]:
-            return alphafold_loss(nnx.merge(graph, parameters), example, plan, key)
+            model, most, previous = nnx.merge(graph, parameters), sizes["recycles"], None
+            if most:
+                count_key, recycle_key, key = (None,) * 3 if key is None else jax.random.split(key, 3)
+                # Evaluation takes them all, training a number that it draws (Suppl. Algorithm 31).
+                passes = most if count_key is None else jax.random.randint(count_key, (), 0, most + 1)
+                previous = recycle(model, example, recycle_key, plan, passes)
+            return alphafold_loss(model, example, plan, key, previous, weights=self.weights)
 
         return loss
 
@@ -89,7 +100,9 @@ def _sized(config: AlphaFoldConfig, sizes: Sizes) -> AlphaFoldConfig:
 
 
 def _feature_sizes(sizes: Sizes) -> FeatureSizes:
-    return FeatureSizes(res=sizes["crop"], seq=sizes["clusters"], extra_seq=sizes["extra"])
+    return FeatureSizes(
+        res=sizes["crop"], seq=sizes["clusters"], extra_seq=sizes["extra"], templates=sizes["templates"]
+    )
 
 
 @cache
@@ -142,21 +155,38 @@ def _prior(records: Records) -> Callable[[Features], float]:
     return lambda example: prior_loss(log_probability, example)
 
 
-def _case(name: str, config: Callable[[], AlphaFoldConfig], sizes: Mapping[str, Size]) -> Case:
-    trunk = _Trunk(config)
+def _case(
+    name: str,
+    config: AlphaFoldConfig,
+    *,
+    weights: LossWeights = INITIAL,
+    optimizer: OptimizerSettings = OptimizerSettings(),  # noqa: B008 (frozen)
+    **defaults: int,
+) -> Case:
+    monomer = _Monomer(config, weights)
     return Case(
         name=name,
         unit="residues",
-        sizes=sizes,
-        optimizer=OptimizerSettings(),
+        sizes={
+            name: dataclasses.replace(size, default=defaults.get(name, size.default)) for name, size in SIZES.items()
+        },
+        optimizer=optimizer,
         plan=DEFAULT_PLAN,
         techniques=techniques,
-        compared_sizes={"crop": 64, "clusters": 32, "extra": 64, "blocks": 4, "extra_blocks": 1},
+        compared_sizes={
+            "crop": 64,
+            "clusters": 32,
+            "extra": 64,
+            "templates": 0,
+            "blocks": 4,
+            "extra_blocks": 1,
+            "recycles": 0,
+        },
         score="distogram",
         score_meaning="distogram cross-entropy in nats per residue pair",
         prior_meaning="frequency of each distance at that separation along the chain",
-        parameters=trunk.parameters,
-        loss=trunk.loss,
+        parameters=monomer.parameters,
+        loss=monomer.loss,
         example=lambda sizes: _shapes(_feature_sizes(sizes)),
         chunk_axes=lambda sizes: chunk_axes(dict(sizes)),
         read=_read,
@@ -167,13 +197,29 @@ def _case(name: str, config: Callable[[], AlphaFoldConfig], sizes: Mapping[str, 
     )
 
 
-ALPHAFOLD = _case("alphafold", monomer, SIZES)
-"""The published channels; 48 blocks unless asked for fewer."""
+ALPHAFOLD = _case("alphafold", monomer())
+"""Initial training of the published model 1."""
 
-SHALLOW = {"blocks": 4, "extra_blocks": 1}
+ALPHAFOLD_FINE_TUNING = _case(
+    "alphafold-fine-tuning",
+    monomer(),
+    weights=FINE_TUNING,
+    optimizer=OptimizerSettings(learning_rate=5e-4, warmup_steps=0),
+    crop=384,
+    clusters=512,
+    extra=5120,
+)
+"""The published second stage: larger crops, violations punished (Suppl. Table 4)."""
+
 ALPHAFOLD_SMALL = _case(
     "alphafold-small",
-    lambda: dataclasses.replace(small(), msa_dropout=0.0, pair_dropout=0.0),
-    {name: dataclasses.replace(size, default=SHALLOW.get(name, size.default)) for name, size in SIZES.items()},
+    dataclasses.replace(small(), msa_dropout=0.0, pair_dropout=0.0, structure_dropout=0.0),
+    crop=128,
+    clusters=64,
+    extra=128,
+    templates=0,
+    blocks=4,
+    extra_blocks=1,
+    recycles=0,
 )
 """The same architecture, narrow enough for two CPU cores to train; too short a training to need dropout."""

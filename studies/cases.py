@@ -1,9 +1,9 @@
 """Every case study by name."""
 
-from elbowroom.studies.alphafold import ALPHAFOLD, ALPHAFOLD_SMALL
+from elbowroom.studies.alphafold import ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL
 from elbowroom.studies.case import Case
 
-CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_SMALL)}
+CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL)}
 
 
 class UnknownCaseError(ValueError):

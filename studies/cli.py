@@ -42,7 +42,9 @@ app = typer.Typer(
     help="Train scientific Transformers in a memory budget, and see what each technique costs.",
 )
 
-Case = Annotated[str, typer.Argument(help="Case study: alphafold or alphafold-small.", metavar="CASE")]
+Case = Annotated[
+    str, typer.Argument(help="Case study: alphafold, alphafold-fine-tuning or alphafold-small.", metavar="CASE")
+]
 SizeOption = Annotated[
     list[str] | None, typer.Option("--size", help="Replace a size of the case, such as crop=64; repeatable.")
 ]

@@ -18,7 +18,7 @@ from elbowroom.studies.choose_plan import compiled_footprint_of, fitted
 from elbowroom.studies.compare import Comparison, compiled_rows
 from elbowroom.studies.evaluate import model_scores, prior_scores, score_of
 from elbowroom.studies.interrupt import StoppedError
-from elbowroom.studies.optimizer import OptimizerSettings
+from elbowroom.studies.optimizer import OptimizerSettings, averaged_parameters
 from elbowroom.studies.provenance import result_row
 from elbowroom.studies.train import Training, train
 
@@ -35,6 +35,8 @@ class DemoSettings:
             "extra": 16,
             "blocks": 1,
             "extra_blocks": 1,
+            "templates": 0,
+            "recycles": 0,
             "batch": 1,
         }
     )
@@ -56,6 +58,8 @@ class DemoSettings:
             "extra": 64,
             "blocks": 8,
             "extra_blocks": 1,
+            "templates": 0,
+            "recycles": 0,
             "batch": 1,
         }
     )
@@ -113,7 +117,7 @@ def _trained(
         raise StoppedError(f"stopped while training {name}; the same command goes on from there") from None
     held_out = case.held_out(case.demo("test"), settings.trained_sizes)
     tell(console, f"{name}: evaluating on {len(held_out)} held-out proteins")
-    scores = model_scores(case, settings.trained_sizes, plan, state.parameters, held_out)
+    scores = model_scores(case, settings.trained_sizes, plan, averaged_parameters(state.optimizer), held_out)
     logged = _logged(folder)
     return result_row(
         case=case.name,

@@ -1,12 +1,12 @@
 """AlphaFold's optimizer: Adam with a linear warm-up and one late decay of the learning rate."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from elbowroom.memory.plan import Plan
 
@@ -23,6 +23,7 @@ class OptimizerSettings:
     beta2: float = 0.999
     epsilon: float = 1e-6
     clip_norm: float = 0.1  # L2 norm of each example's own gradient
+    average: float = 0.999  # of the parameters that are evaluated (Suppl. 1.11.7)
 
 
 def learning_rate(settings: OptimizerSettings, step: Int[Array, ""]) -> Float[Array, ""]:
@@ -33,13 +34,44 @@ def learning_rate(settings: OptimizerSettings, step: Int[Array, ""]) -> Float[Ar
     return settings.learning_rate * warm * late.astype(jnp.float32)
 
 
+class AverageState(NamedTuple):
+    """A running mean of the parameters."""
+
+    seen: Int[Array, ""]
+    average: PyTree
+
+
+def averaging(decay: float) -> optax.GradientTransformation:
+    """Keep an exponential moving average of the parameters; updates pass through unchanged.
+
+    The first steps are averaged over fewer of their predecessors, so that the initial parameters are soon forgotten.
+    """
+
+    def init(params: PyTree) -> AverageState:
+        # A copy: the step donates the parameters' own buffers.
+        return AverageState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.copy, params))
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, AverageState]:
+        seen = state.seen + 1
+        kept = jnp.minimum(decay, seen / (seen + 10.0)).astype(jnp.float32)
+        new = jax.tree.map(lambda old, p, u: old + (1 - kept) * (p + u - old), state.average, params, updates)
+        return updates, AverageState(seen, new)
+
+    return optax.GradientTransformation(init, update)
+
+
+def averaged_parameters(optimizer_state: PyTree) -> PyTree:
+    """What evaluation and prediction use."""
+    return optax.tree.get(optimizer_state, "average")
+
+
 def make_optimizer(settings: OptimizerSettings, plan: Plan) -> optax.GradientTransformation:
     """Adam as an update rule; `plan` says in which dtype the first moment waits. Clipping belongs to the step."""
     adam = optax.scale_by_adam(
         settings.beta1, settings.beta2, settings.epsilon, mu_dtype=jnp.dtype(plan.optimizer.first_moment)
     )
     rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, jnp.asarray(step)))
-    chain = optax.chain(adam, rate)
+    chain = optax.chain(adam, rate, averaging(settings.average))
 
     def update(updates: optax.Updates, state: optax.OptState, params: optax.Params | None = None) -> tuple[Any, Any]:
         with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers, which strict mode refuses

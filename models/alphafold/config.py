@@ -72,11 +72,6 @@ def monomer(name: str = "model_1") -> AlphaFoldConfig:
     return AlphaFoldConfig(templates=name.startswith(("model_1", "model_2")), aligned_error=name.endswith("_ptm"))
 
 
-def true_channels(blocks: int) -> AlphaFoldConfig:
-    """The published channels with fewer blocks, one of them for extra sequences: for measuring memory."""
-    return AlphaFoldConfig(evoformer_blocks=blocks, extra_blocks=1)
-
-
 def small(blocks: int = 4) -> AlphaFoldConfig:
     """A trunk which two CPU cores can train: same architecture, narrower."""
     return AlphaFoldConfig(
@@ -91,6 +86,12 @@ def small(blocks: int = 4) -> AlphaFoldConfig:
         outer_channels=12,
         triangle_channels=48,
         transition_factor=2,
+        templates=False,
+        aligned_error=True,
+        lddt_channels=32,
+        structure_layers=4,
+        point_heads=4,
+        sidechain_channels=48,
     )
 
 

@@ -47,9 +47,14 @@ def alphafold_loss(
     """
     prediction = model(features, key, plan, previous)
     losses, parts = losses_of(model, prediction, features, plan, weights)
-    total = sum(getattr(weights, name) * value for name, value in losses.items())
+    total = total_of(losses, weights)
     length = features["seq_mask"].sum().astype(total.dtype)
     return total * jnp.sqrt(length), {**losses, **parts}
+
+
+def total_of(losses: dict[str, Float[Array, ""]], weights: LossWeights) -> Float[Array, ""]:
+    """The weighted sum of losses."""
+    return jnp.stack([getattr(weights, name) * value for name, value in losses.items()]).sum()
 
 
 def losses_of(

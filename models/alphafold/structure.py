@@ -57,10 +57,10 @@ class RigidSidechain(nnx.Module):
     def __init__(self, single: int, channels: int, *, rngs: nnx.Rngs):
         self.input_projection = Linear(single, channels, rngs=rngs)
         self.input_projection_1 = Linear(single, channels, rngs=rngs)
-        for name in ("resblock1", "resblock1_1"):
-            setattr(self, name, Linear(channels, channels, rngs=rngs, start="relu"))
-        for name in ("resblock2", "resblock2_1"):
-            setattr(self, name, Linear(channels, channels, rngs=rngs, start="zero"))
+        self.resblock1 = Linear(channels, channels, rngs=rngs, start="relu")
+        self.resblock2 = Linear(channels, channels, rngs=rngs, start="zero")
+        self.resblock1_1 = Linear(channels, channels, rngs=rngs, start="relu")
+        self.resblock2_1 = Linear(channels, channels, rngs=rngs, start="zero")
         self.unnormalized_angles = Linear(channels, 14, rngs=rngs)
 
     def __call__(self, act: Float[Array, "res c_s"], initial: Float[Array, "res c_s"]) -> Angles:

@@ -117,10 +117,12 @@ def _connections(
         wrong.append(mask & (error > TOLERANCE * allowed))
     shared = 0.5 * sum(loss for loss, _ in losses)
     broken = wrong[0] | wrong[1] | wrong[2]
-    means = [_mean(loss, mask, small=1e-6) for loss, mask in losses]
+    bond_mean, *angle_means = (_mean(loss, mask, small=1e-6) for loss, mask in losses)
     before, after = ((0, 1),), ((1, 0),)
     per_residue = jnp.pad(shared, before) + jnp.pad(shared, after)
-    return Connections(*means, per_residue, jnp.pad(broken, before) | jnp.pad(broken, after))
+    return Connections(
+        bond_mean, angle_means[0], angle_means[1], per_residue, jnp.pad(broken, before) | jnp.pad(broken, after)
+    )
 
 
 def _clashes(

@@ -106,7 +106,7 @@ def test_a_measured_peak_is_what_the_block_allocated():
 
 
 def test_sampling_sees_the_same_peak_where_the_kernels_counter_cannot_be_reset(monkeypatch, tmp_path):
-    monkeypatch.setattr("elbowroom.memory.footprint.measured._CLEAR", tmp_path / "missing" / "clear_refs")
+    monkeypatch.setattr("elbowroom.memory.footprint.resident._CLEAR", tmp_path / "missing" / "clear_refs")
     size = 64 * 2**20
     with Peak() as peak:
         block = np.ones(size, np.uint8)

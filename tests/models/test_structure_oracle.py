@@ -13,7 +13,7 @@ from elbowroom.memory.plan import Chunk, Plan, Recompute
 from elbowroom.models.alphafold.atoms import pseudo_beta
 from elbowroom.models.alphafold.embed import Previous, pair_mask
 from elbowroom.models.alphafold.geometry import Rigid, rotation_of, unit
-from elbowroom.models.alphafold.losses import FINE_TUNING, losses_of
+from elbowroom.models.alphafold.losses import FINE_TUNING, losses_of, total_of
 from elbowroom.models.alphafold.model import AlphaFold
 from elbowroom.models.alphafold.structure import StructureModule
 from elbowroom.models.alphafold.structure_loss import structure_loss
@@ -141,8 +141,7 @@ def run_of(case, plan: Plan):
             model = nnx.merge(graph, parameters)
             prediction = model(features, None, plan, previous)
             losses, _ = losses_of(model, prediction, features, plan, FINE_TUNING)
-            total = sum(getattr(FINE_TUNING, name) * value for name, value in losses.items())
-            return total, (prediction, losses)
+            return total_of(losses, FINE_TUNING), (prediction, losses)
 
         return jax.value_and_grad(loss, has_aux=True)(parameters)
 

@@ -10,12 +10,21 @@ from elbowroom.studies.cases import CASES, UnknownCaseError, case_named
 from elbowroom.studies.choose_plan import check_plan
 from elbowroom.studies.evaluate import prior_scores
 
-SIZES = {"crop": 12, "clusters": 4, "extra": 5, "blocks": 2, "extra_blocks": 1, "batch": 2}
+SIZES = {
+    "crop": 12,
+    "clusters": 4,
+    "extra": 5,
+    "blocks": 2,
+    "extra_blocks": 1,
+    "templates": 0,
+    "recycles": 0,
+    "batch": 2,
+}
 
 
 def test_cases_are_found_by_name():
     assert all(case_named(name).name == name for name in CASES)
-    with pytest.raises(UnknownCaseError, match="choose one of alphafold, alphafold-small"):
+    with pytest.raises(UnknownCaseError, match="choose one of alphafold, alphafold-fine-tuning, alphafold-small"):
         case_named("boltz")
 
 

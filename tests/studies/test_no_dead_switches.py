@@ -12,7 +12,16 @@ from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.choose_plan import abstract_train_state
 from elbowroom.studies.train import step_of
 
-SIZES = {"crop": 12, "clusters": 5, "extra": 7, "blocks": 4, "extra_blocks": 1, "batch": 1}
+SIZES = {
+    "crop": 12,
+    "clusters": 5,
+    "extra": 7,
+    "blocks": 4,
+    "extra_blocks": 1,
+    "templates": 0,
+    "recycles": 0,
+    "batch": 1,
+}
 NEEDED = {"recompute": {"blocks": True}, "chunk": {"queries": 8}, "offload": {}}
 """What must be set for the other fields of a section to have a meaning."""
 CHANGES = {
