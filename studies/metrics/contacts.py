@@ -1,0 +1,41 @@
+"""How many of the most confidently predicted contacts are real."""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+CONTACT = 8.0
+"""Angstrom between pseudo-beta atoms"""
+LONG_RANGE = 24
+"""residues between the partners of a long-range contact, as CASP counts them"""
+
+
+def contact_probability(
+    logits: Float[np.ndarray, "res res bin"], edges: Float[np.ndarray, "edge"]
+) -> Float[np.ndarray, "res res"]:
+    """Probability of a distance below 8 Angstrom: of all bins that end there or before."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights[..., : int((edges <= CONTACT).sum())].sum(axis=-1)
+
+
+def contact_precision(
+    score: Float[np.ndarray, "res res"],
+    beta: Float[np.ndarray, "res 3"],
+    known: Bool[np.ndarray, "res"],
+    *,
+    separation: int = LONG_RANGE,
+    share: int = 5,
+) -> float:
+    """Share of real contacts among the L/5 pairs of highest score; NaN where no pair is far enough along the chain.
+
+    Pairs are at least `separation` residues apart and both resolved; L counts resolved residues. Equal scores are
+    taken in the order of the pairs. Of fewer pairs than L/5 all are taken.
+    """
+    first, second = np.triu_indices(len(beta), k=separation)
+    both = known[first] & known[second]
+    first, second = first[both], second[both]
+    if len(first) == 0:
+        return float("nan")
+    best = np.argsort(-score[first, second], kind="stable")[: max(1, int(known.sum()) // share)]
+    apart = np.linalg.norm(beta[first[best]] - beta[second[best]], axis=1)
+    return float((apart < CONTACT).mean())
