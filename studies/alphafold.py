@@ -25,8 +25,9 @@ from elbowroom.models.alphafold.losses import FINE_TUNING, INITIAL, LossWeights,
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
 from elbowroom.models.alphafold.recycle import recycle
 from elbowroom.studies.case import Batch, Case, Features, Records, Split
+from elbowroom.studies.deepmind import file_fingerprint, load_deepmind
 from elbowroom.studies.optimizer import OptimizerSettings
-from elbowroom.studies.sizes import Size, Sizes
+from elbowroom.studies.sizes import CaseSizeError, Size, Sizes
 
 DEFAULT_PLAN = Plan(recompute=Recompute(blocks=True))
 """Exact, needs no size to be chosen, and takes less time than the plain program on CPU, which waits for memory."""
@@ -42,6 +43,8 @@ SIZES = {
     "batch": Size(default=1, meaning="proteins of a step"),
 }
 """Those of initial training (Jumper et al. 2021, Suppl. Table 4)"""
+COMPARED = {"crop": 64, "clusters": 32, "extra": 64, "templates": 0, "blocks": 4, "extra_blocks": 1, "recycles": 0}
+DROPOUT = ("msa_dropout", "pair_dropout", "structure_dropout")
 
 
 def techniques(sizes: Sizes) -> dict[str, Plan]:
@@ -93,6 +96,21 @@ class _Monomer:
             return alphafold_loss(model, example, plan, key, previous, weights=self.weights)
 
         return loss
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Parameters that a file holds, for models as deep as it."""
+
+    path: Path
+    model: AlphaFold
+    depth: Mapping[str, int]
+
+    def __call__(self, sizes: Sizes, key: Key[Array, ""]) -> PyTree:
+        for name, blocks in self.depth.items():
+            if sizes[name] != blocks:
+                raise CaseSizeError(f"{self.path} holds {name}={blocks}, not {sizes[name]}; leave out --size {name}=")
+        return nnx.split(self.model, nnx.Param)[1]
 
 
 def _sized(config: AlphaFoldConfig, sizes: Sizes) -> AlphaFoldConfig:
@@ -164,27 +182,27 @@ def _case(
     **defaults: int,
 ) -> Case:
     monomer = _Monomer(config, weights)
+
+    def starting_from(path: Path) -> Case:
+        model = load_deepmind(path)
+        found = dataclasses.replace(model.config, **{rate: getattr(config, rate) for rate in DROPOUT})
+        depth = {"blocks": found.evoformer_blocks, "extra_blocks": found.extra_blocks}
+        templates = {} if found.templates else {"templates": 0}
+        case = _case(name, found, weights=weights, optimizer=optimizer, **{**defaults, **depth, **templates})
+        return dataclasses.replace(case, parameters=_Given(path, model, depth), start=file_fingerprint(path))
+
     return Case(
         name=name,
         unit="residues",
-        sizes={
-            name: dataclasses.replace(size, default=defaults.get(name, size.default)) for name, size in SIZES.items()
-        },
+        sizes={n: dataclasses.replace(size, default=defaults.get(n, size.default)) for n, size in SIZES.items()},
         optimizer=optimizer,
         plan=DEFAULT_PLAN,
         techniques=techniques,
-        compared_sizes={
-            "crop": 64,
-            "clusters": 32,
-            "extra": 64,
-            "templates": 0,
-            "blocks": 4,
-            "extra_blocks": 1,
-            "recycles": 0,
-        },
+        compared_sizes=COMPARED,
         score="distogram",
         score_meaning="distogram cross-entropy in nats per residue pair",
         prior_meaning="frequency of each distance at that separation along the chain",
+        model=dataclasses.asdict(config),
         parameters=monomer.parameters,
         loss=monomer.loss,
         example=lambda sizes: _shapes(_feature_sizes(sizes)),
@@ -194,6 +212,7 @@ def _case(
         batches=_batches,
         held_out=_held_out,
         prior=_prior,
+        starting_from=starting_from,
     )
 
 

@@ -20,6 +20,9 @@ type Features = Mapping[str, np.ndarray]
 
 type Split = Literal["train", "test"]
 
+RANDOM = "random"
+"""The start of a case whose parameters are drawn."""
+
 
 class Batch(NamedTuple):
     """What one step consumes."""
@@ -76,8 +79,13 @@ class Case:
     score_meaning: str
     prior_meaning: str
 
+    model: Mapping[str, Any]
+    """What decides the model apart from the sizes, in types that JSON can hold."""
+    start: str = RANDOM
+    """Where `parameters` come from: drawn, or the fingerprint of a file."""
+
     parameters: Callable[[Sizes, Key[Array, ""]], PyTree]
-    """Fresh parameters; can be traced."""
+    """Parameters to start from; can be traced."""
     loss: Callable[[Sizes, Plan], Loss]
     """The loss under a plan; a key of None means evaluation, without dropout."""
     example: Callable[[Sizes], Mapping[str, jax.ShapeDtypeStruct]]
@@ -94,6 +102,8 @@ class Case:
     """Named examples to evaluate on, the same at every call."""
     prior: Callable[[Records], Callable[[Features], float]]
     """Learn the baseline predictor from training records; it gives the score of an example."""
+    starting_from: Callable[[Path], "Case"] | None = None
+    """The same case with the published parameters of a file to start from."""
 
 
 def abstract_batch(case: Case, sizes: Sizes) -> dict[str, jax.ShapeDtypeStruct]:

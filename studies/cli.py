@@ -59,6 +59,7 @@ Structures = Annotated[
     epilog="Examples:\n\n"
     "elbowroom train alphafold-small --steps 200 --out runs/first\n\n"
     "elbowroom train alphafold --data my_proteins/ --structures my_structures/ --budget 4GiB --size crop=64\n\n"
+    "elbowroom train alphafold-fine-tuning --from params_model_1.npz --data my_proteins/ --budget 20GiB\n\n"
     "elbowroom train alphafold-small --steps 400 --out runs/first --resume"
 )
 def train(
@@ -78,6 +79,9 @@ def train(
     size: SizeOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Fixes parameters, order of the data, crops and dropout.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 100,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Published parameters to start from, such as params_model_1.npz.")
+    ] = None,
 ) -> None:
     """Train a case. Ctrl-C saves a checkpoint; the same command with --resume goes on from it.
 
@@ -97,6 +101,7 @@ def train(
         size_texts=size or [],
         seed=seed,
         checkpoint_every=checkpoint_every,
+        start=start,
     )
 
 
@@ -157,6 +162,55 @@ def check(
 
     if not run_check(data, structures=structures, as_json=as_json):
         raise typer.Exit(2)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "elbowroom predict alphafold mine.fasta --params params_model_1_ptm.npz --out predictions\n\n"
+    "elbowroom predict alphafold-small alignments/ --params runs/first --template 1abc.cif --budget 8GiB"
+)
+def predict(
+    case: Case,
+    data: Annotated[Path, typer.Argument(help="Sequences or alignments: a file or a folder.")],
+    params: Annotated[Path, typer.Option(help="Folder of a run, or a params_model_*.npz file.")],
+    out: Annotated[Path, typer.Option(help="Folder for structures, confidence and plots.")] = Path("predictions"),
+    template: Annotated[
+        list[Path] | None, typer.Option(help="mmCIF or PDB file of related chains, best first; repeatable.")
+    ] = None,
+    plan: PlanOption = None,
+    budget: Annotated[str | None, typer.Option(help="Device memory, such as 8GiB; what is free when left out.")] = None,
+    size: SizeOption = None,
+    again: Annotated[bool, typer.Option("--again", help="Predict anew what --out holds already.")] = False,
+) -> None:
+    """Predict structures: mmCIF and PDB with pLDDT as B-factor, aligned error as JSON and plot.
+
+    The plan is chosen for the memory at hand. Proteins that --out holds already are kept, so that the same command
+    goes on after an interruption.
+    """
+    from elbowroom.studies.commands import run_predict
+
+    run_predict(
+        case,
+        data=data,
+        parameters=params,
+        templates=template or [],
+        plan_file=plan,
+        budget=budget,
+        size_texts=size or [],
+        out=out,
+        again=again,
+    )
+
+
+@app.command(epilog="Examples:\n\nelbowroom export runs/first --out params_mine.npz")
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of an AlphaFold run.")],
+    out: Annotated[Path, typer.Option(help="The npz file to write.")],
+) -> None:
+    """Write a run's averaged parameters under AlphaFold's published names."""
+    from elbowroom.studies.commands import run_export
+
+    run_export(run, out)
 
 
 @app.command(epilog="Examples:\n\nelbowroom demo\n\nelbowroom demo --out my_results --json")

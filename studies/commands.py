@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,20 +13,24 @@ from rich.console import Console
 from elbowroom.datasets.proteins.check import check
 from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.memory.budget import BudgetError
-from elbowroom.memory.footprint.size import SizeError
+from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
+from elbowroom.models.alphafold.weights import WeightsError, published_names
+from elbowroom.studies.alphafold_model import trained_model
+from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, with_templates, write_prediction
 from elbowroom.studies.case import Case, Records
 from elbowroom.studies.cases import UnknownCaseError, case_named
 from elbowroom.studies.choose_plan import check_plan, choose_plan
 from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
 from elbowroom.studies.compare_report import save_comparison, table_of
+from elbowroom.studies.deepmind import save_deepmind
 from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
 from elbowroom.studies.footprint_report import PART_COLUMNS, How, footprint_row, part_rows
 from elbowroom.studies.interrupt import StoppedError
-from elbowroom.studies.provenance import provenance_line
+from elbowroom.studies.provenance import provenance, provenance_line
 from elbowroom.studies.run_folder import RunError, inspect_folder
-from elbowroom.studies.sizes import CaseSizeError, chosen_sizes
+from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.table import Column, terminal_table
 from elbowroom.studies.train import DivergedError, Training, train
 
@@ -38,6 +43,7 @@ USER_MISTAKES = (
     RunError,
     SizeError,
     UnknownCaseError,
+    WeightsError,
 )
 """Errors whose text tells the user what to do; any other is a fault of the program and keeps its traceback."""
 
@@ -69,8 +75,13 @@ def run_train(
     size_texts: list[str],
     seed: int,
     checkpoint_every: int,
+    start: Path | None,
 ) -> None:
     case, console = case_named(name), _progress_console()
+    if start is not None:
+        if case.starting_from is None:
+            raise RunError(f"--from: no published parameters are known of {name}; leave it out")
+        case = case.starting_from(start)
     sizes = chosen_sizes(case.sizes, size_texts)
     training = Training(
         case=case,
@@ -111,11 +122,7 @@ def run_compare(
     name: str, *, size_texts: list[str], how: Literal["compiled", "measured"], out: Path, as_json: bool
 ) -> None:
     case, console = case_named(name), _progress_console()
-    known = {
-        size: dataclasses.replace(entry, default=case.compared_sizes.get(size, entry.default))
-        for size, entry in case.sizes.items()
-    }
-    sizes = chosen_sizes(known, size_texts)
+    sizes = chosen_sizes(_with_defaults(case, case.compared_sizes), size_texts)
     comparison = Comparison(case=case, sizes=sizes, plans=case.techniques(sizes))
     for plan in comparison.plans.values():
         check_plan(case, sizes, plan)
@@ -152,6 +159,49 @@ def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
     return not report.defects
 
 
+def run_predict(
+    name: str,
+    *,
+    data: Path,
+    parameters: Path,
+    templates: list[Path],
+    plan_file: Path | None,
+    budget: str | None,
+    size_texts: list[str],
+    out: Path,
+    again: bool,
+) -> None:
+    case, console = case_named(name), _progress_console()
+    model, trained = trained_model(parameters)
+    sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
+    proteins = [with_templates(protein, templates) for protein in _records(case, data, None, console).items]
+    predictor = Predictor(
+        model,
+        sizes,
+        budget=None if budget is None else parse_size(budget),
+        plan=None if plan_file is None else Plan.load(plan_file),
+        tell=lambda line: _say(console, line),
+    )
+    note = {"parameters": parameters.name, **provenance()}
+    for number, (protein, stem) in enumerate(zip(proteins, stems(proteins, out), strict=True), start=1):
+        label = f"{number} of {len(proteins)}: {protein.name}"
+        if is_written(stem) and not again:
+            _say(console, f"{label}: predicted before and kept; --again predicts it anew")
+            continue
+        predicted = predictor(protein)
+        write_prediction(predicted, stem, note)
+        _say(console, f"{label}: mean pLDDT {predicted.structure.confidence.mean():.1f}")
+    _say(console, f"predictions are in {out}")
+
+
+def run_export(place: Path, out: Path) -> None:
+    model, _ = trained_model(place)
+    if out.exists():
+        raise RunError(f"{out} exists already; choose another --out")
+    save_deepmind(out, model)
+    _say(_progress_console(), f"{out}: {len(published_names(model))} arrays under their published names")
+
+
 def run_demo(out: Path, *, as_json: bool) -> None:
     console = _progress_console()
     # Each step is compiled once, however often it is measured, trained and resumed.
@@ -163,6 +213,12 @@ def run_demo(out: Path, *, as_json: bool) -> None:
     else:
         _table_console().print(table_of_demo(rows))
     _say(console, f"saved {', '.join(map(str, paths))}")
+
+
+def _with_defaults(case: Case, defaults: Mapping[str, int]) -> dict[str, Size]:
+    return {
+        name: dataclasses.replace(size, default=defaults.get(name, size.default)) for name, size in case.sizes.items()
+    }
 
 
 def _records(case: Case, data: Path | None, structures: Path | None, console: Console) -> Records:

@@ -102,14 +102,15 @@ def plot_memory(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_title(title(rows), fontsize=8, loc="left")
 
 
-def save_plot(path: Path, draw: Callable[[Axes], None]) -> None:
-    """One picture, drawn without a display."""
+def save_plot(path: Path, draw: Callable[[Axes], None]) -> Path:
+    """One picture, drawn without a display; gives its path back."""
     figure = Figure(figsize=(8.5, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     draw(axes)
     figure.savefig(path, dpi=150)
+    return path
 
 
 def _temporaries(row: Row) -> int:

@@ -27,6 +27,10 @@ class RunSettings:
     optimizer: OptimizerSettings
     data: str
     """Fingerprint of the training records."""
+    model: dict[str, Any]
+    """What the case says of its model, apart from the sizes."""
+    start: str
+    """Fingerprint of the parameters that training started from, or `random`."""
 
 
 def inspect_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:

@@ -57,6 +57,8 @@ class Training:
             seed=self.seed,
             optimizer=self.optimizer,
             data=self.records.fingerprint,
+            model=dict(self.case.model),
+            start=self.case.start,
         )
 
 

@@ -28,10 +28,7 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
       state, batch: arrays, or `jax.ShapeDtypeStruct`s in their place.
     """
     executable = jax.jit(step, donate_argnums=0).lower(state, batch).compile()
-    analysis = executable.memory_analysis()
-    if analysis is None:
-        backend = jax.default_backend()
-        raise NotImplementedError(f"the {backend} backend does not report memory; use the formula or a measurement")
+    analysis = _account(executable)
     footprint = Footprint.of_step(
         state,
         batch,
@@ -45,9 +42,25 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
     return Compiled(executable, footprint)
 
 
+def compile_forward(function: Callable[..., Any], *arguments: PyTree) -> tuple[Callable[..., Any], int]:
+    """Compile a function that only predicts, and read the bytes that the device holds at most while it runs."""
+    executable = jax.jit(function).lower(*arguments).compile()
+    analysis = _account(executable)
+    held = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    return executable, held - analysis.alias_size_in_bytes
+
+
 def compiled_footprint(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Footprint:
     """What the compiled step holds, by part."""
     return compile_step(step, state, batch).footprint
+
+
+def _account(executable: Any) -> Any:
+    analysis = executable.memory_analysis()
+    if analysis is None:
+        backend = jax.default_backend()
+        raise NotImplementedError(f"the {backend} backend does not report memory; use the formula or a measurement")
+    return analysis
 
 
 def _host_bytes(analysis: Any) -> int:

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 from jaxtyping import Array, Bool, Float
@@ -23,6 +24,8 @@ LAST_BREAK = 31.0
 """Angstrom; the last edge between bins of the aligned error, the first is 0"""
 BEST_RESOLUTION, WORST_RESOLUTION = 0.1, 3.0
 """Angstrom; confidence is learned from structures between these only (Suppl. 1.9.6)"""
+SHORTEST = 19
+"""residues; the TM-score of shorter chains is predicted as if they had as many"""
 INCLUSION, THRESHOLDS = 15.0, (0.5, 1.0, 2.0, 4.0)
 """Angstrom; which true distances lDDT looks at, and how well they must be kept"""
 
@@ -42,6 +45,12 @@ class LDDTHead(nnx.Module):
         hidden = jax.nn.relu(self.act_0(self.input_layer_norm(act)))
         return self.logits(jax.nn.relu(self.act_1(hidden)))
 
+    def expected(self, act: Float[Array, "res c_s"]) -> Float[Array, "res"]:
+        """The predicted lDDT-Ca of every residue, 0 to 100 (Suppl. Algorithm 29)."""
+        logits = self(act)
+        centres = (jnp.arange(self.bins, dtype=logits.dtype) + 0.5) / self.bins
+        return 100 * jax.nn.softmax(logits, axis=-1) @ centres
+
     def loss(self, structure: Structure, truth: Truth, features: Features, plan: Plan) -> Float[Array, ""]:
         """Mean cross-entropy, in nats, over residues whose CA is resolved."""
         known = truth.known37[:, table.CA]
@@ -60,6 +69,33 @@ class AlignedErrorHead(nnx.Module):
 
     def __call__(self, pair: Float[Array, "row res c_z"]) -> Float[Array, "row res bin"]:
         return self.logits(pair.astype(wide(pair.dtype)))
+
+    def expected(
+        self, pair: Float[Array, "res res c_z"], mask: Bool[Array, "res"], plan: Plan
+    ) -> tuple[Float[Array, "res res"], Float[Array, ""]]:
+        """The error of residue j as seen from the frame of residue i in Angstrom, and the predicted TM-score.
+
+        The TM-score is that of the residue whose frame sees the others best (Suppl. Equations 37 and 38).
+        """
+        dtype = wide(pair.dtype)
+        centres = jnp.asarray(self.centres(), dtype)
+        length = jnp.maximum(mask.sum(), SHORTEST).astype(dtype)
+        scale = 1.24 * jnp.cbrt(length - 15) - 1.8
+        kept = 1 / (1 + jnp.square(centres / scale))
+
+        def rows(edges: Float[Array, "row res c_z"]) -> tuple[Float[Array, "row res"], Float[Array, "row res"]]:
+            probability = jax.nn.softmax(self(edges), axis=-1)
+            return probability @ centres, probability @ kept
+
+        error, score = map_rows(rows, pair, size=plan.chunk.rows)
+        seen = mask.astype(dtype)
+        return error, ((score @ seen) / seen.sum() * seen).max()
+
+    def centres(self) -> Float[np.ndarray, "bin"]:
+        """Middle of every bin, Angstrom; the last, open to the right, is taken to be as wide as the others."""
+        breaks = np.linspace(0.0, LAST_BREAK, self.bins - 1)
+        half = breaks[1] / 2
+        return np.append(breaks + half, breaks[-1] + 3 * half)
 
     def loss(
         self, pair: Float[Array, "res res c_z"], structure: Structure, truth: Truth, features: Features, plan: Plan

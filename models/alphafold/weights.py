@@ -24,8 +24,13 @@ class WeightsError(ValueError):
 
 def published_names(model: nnx.Module, prefix: str = PREFIX) -> dict[str, tuple[int, ...]]:
     """The published name of every parameter, with its shape."""
+    return {name: tuple(array.shape) for name, array in published_arrays(model, prefix).items()}
+
+
+def published_arrays(model: nnx.Module, prefix: str = PREFIX) -> dict[str, Any]:
+    """Every parameter, or its shape in a model that holds only those, under its published name."""
     state = nnx.to_flat_state(nnx.state(model, nnx.Param))
-    return {_published(path, prefix): tuple(leaf.get_value().shape) for path, leaf in state}
+    return {_published(path, prefix): leaf.get_value() for path, leaf in state}
 
 
 def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..."]], prefix: str = PREFIX) -> None:

@@ -119,6 +119,7 @@ TOY = Case(
     score="fit",
     score_meaning="mean squared error",
     prior_meaning="always zero",
+    model={},
     parameters=toy_parameters,
     loss=toy_loss,
     example=toy_example,

@@ -9,12 +9,7 @@ from biotite.structure import rmsd as biotite_rmsd
 
 from elbowroom.datasets.demo.load import demo_proteins
 from elbowroom.datasets.proteins.atoms import CA
-from elbowroom.studies.metrics.confidence import (
-    calibration,
-    predicted_aligned_error,
-    predicted_lddt,
-    predicted_tm_score,
-)
+from elbowroom.studies.metrics.calibration import calibration
 from elbowroom.studies.metrics.contacts import contact_precision, contact_probability
 from elbowroom.studies.metrics.lddt import lddt, lddt_ca
 from elbowroom.studies.metrics.similarity import gdt_ts, tm_score
@@ -142,18 +137,6 @@ def test_contact_probability_adds_the_bins_below_eight_angstrom():
     logits = np.log(np.random.default_rng(0).dirichlet(np.ones(64), size=(4, 4)))
     below = [b for b in range(63) if edges[b] <= 8.0]
     np.testing.assert_allclose(contact_probability(logits, edges), np.exp(logits)[..., below].sum(-1), rtol=1e-6)
-
-
-def test_confidence_of_a_certain_bin_is_its_centre():
-    certain = np.full((5, 50), -1e4)
-    certain[:, 44] = 0
-    np.testing.assert_allclose(predicted_lddt(certain), 89.0)
-    errors = np.full((5, 5, 64), -1e4)
-    errors[..., 2] = 0
-    found = predicted_aligned_error(errors)
-    np.testing.assert_allclose(found.expected, 1.25, atol=1e-6)
-    assert found.largest == pytest.approx(31.75)
-    assert predicted_tm_score(errors) == pytest.approx(1 / (1 + (1.25 / (1.24 * 4 ** (1 / 3) - 1.8)) ** 2))
 
 
 def test_calibration_is_perfect_for_true_predictions():

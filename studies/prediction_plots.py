@@ -1,0 +1,39 @@
+"""Pictures of how far a predicted structure can be trusted."""
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from elbowroom.studies.compare_report import save_plot
+
+BANDS = ((90, "very high"), (70, "confident"), (50, "low"))
+"""Least pLDDT of each band that the AlphaFold database names"""
+
+
+def plot_confidence(path: Path, confidence: Float[np.ndarray, "res"], title: str) -> Path:
+    """pLDDT along the chain."""
+
+    def draw(axes: Axes) -> None:
+        axes.plot(np.arange(1, len(confidence) + 1), confidence, color="C0")
+        for least, label in BANDS:
+            axes.axhline(least, color="0.8", lw=0.8, zorder=0)
+            axes.text(len(confidence), least, label, fontsize=7, color="0.5", ha="right", va="bottom")
+        axes.set(xlabel="residue", ylabel="predicted lDDT-Ca", ylim=(0, 100))
+        axes.set_title(title, fontsize=8, loc="left")
+
+    return save_plot(path, draw)
+
+
+def plot_aligned_error(path: Path, error: Float[np.ndarray, "res res"], largest: float, title: str) -> Path:
+    """Expected error of each residue (x) as seen from the frame of each other (y)."""
+
+    def draw(axes: Axes) -> None:
+        extent = (0.5, len(error) + 0.5, len(error) + 0.5, 0.5)
+        image = axes.imshow(error, cmap="Greens_r", vmin=0, vmax=largest, extent=extent)
+        axes.figure.colorbar(image, ax=axes, label="expected position error (Angstrom)")
+        axes.set(xlabel="scored residue", ylabel="aligned residue")
+        axes.set_title(title, fontsize=8, loc="left")
+
+    return save_plot(path, draw)
