@@ -16,7 +16,13 @@ from elbowroom.datasets.proteins.atoms import ATOM37
 
 PDB_RESIDUES, PDB_ATOMS = 9_999, 99_999
 """The most that the fixed columns of a PDB file can count"""
+PDB_LOWEST, PDB_HIGHEST = -999.999, 9_999.999
+"""Angstrom; coordinates that its columns can hold"""
 UNKNOWN = "UNK"
+
+
+class StructureError(ValueError):
+    """A predicted structure that no file can hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +40,33 @@ class PredictedStructure:
 
 
 def write_structure(structure: PredictedStructure, stem: Path) -> list[Path]:
-    """Write `stem`.cif and `stem`.pdb; the latter only of chains that its columns can count. Gives their paths."""
+    """Write `stem`.cif and, unless there is a `pdb_obstacle`, `stem`.pdb; gives their paths.
+
+    Raises `StructureError`, and writes nothing, for a structure without atoms or with numbers that are not finite.
+    """
     atoms = atom_array(structure)
+    _check(structure, atoms)
     cif = CIFFile()
     set_structure(cif, atoms, data_block=stem.name)
     # The dictionary that defines mmCIF asks for the author's own numbering too; biotite writes it from the same.
     written = [whole(stem.with_name(f"{stem.name}.cif"), cif.write)]
-    if len(structure.sequence) <= PDB_RESIDUES and len(atoms) <= PDB_ATOMS:
+    if pdb_obstacle(structure) is None:
         pdb = PDBFile()
         pdb.set_structure(atoms)
         written.append(whole(stem.with_name(f"{stem.name}.pdb"), pdb.write))
     return written
+
+
+def pdb_obstacle(structure: PredictedStructure) -> str | None:
+    """Why the fixed columns of a PDB file cannot hold a structure; None where they can."""
+    residues, places = len(structure.sequence), structure.positions[structure.exists]
+    if residues > PDB_RESIDUES:
+        return f"{residues:,} residues are more than the {PDB_RESIDUES:,} that a PDB file can number"
+    if len(places) > PDB_ATOMS:
+        return f"{len(places):,} atoms are more than the {PDB_ATOMS:,} that a PDB file can number"
+    if places.min(initial=0) < PDB_LOWEST or places.max(initial=0) > PDB_HIGHEST:
+        return f"coordinates from {places.min():.0f} to {places.max():.0f} Angstrom are too large for a PDB file"
+    return None
 
 
 def atom_array(structure: PredictedStructure) -> AtomArray:
@@ -73,3 +95,12 @@ def whole(path: Path, write: Callable[[str], None]) -> Path:
 
 def _three_letters(letter: str) -> str:
     return ProteinSequence.convert_letter_1to3(letter) if letter in "ARNDCQEGHILKMFPSTWYV" else UNKNOWN
+
+
+def _check(structure: PredictedStructure, atoms: AtomArray) -> None:
+    if len(atoms) == 0:
+        raise StructureError(f"{structure.name}: no residue is one of the 20 amino acids, so there is no atom to write")
+    finite = np.isfinite(atoms.coord).all(axis=1) & np.isfinite(atoms.b_factor)
+    if not finite.all():
+        found = f"{(~finite).sum()} of {len(atoms)} atoms have no finite position or confidence"
+        raise StructureError(f"{structure.name}: {found}; the parameters are damaged, or their training diverged")
