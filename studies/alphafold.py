@@ -233,6 +233,7 @@ ALPHAFOLD_FINE_TUNING = _case(
 ALPHAFOLD_SMALL = _case(
     "alphafold-small",
     dataclasses.replace(small(), msa_dropout=0.0, pair_dropout=0.0, structure_dropout=0.0),
+    optimizer=OptimizerSettings(learning_rate=2e-3, warmup_steps=50, beta2=0.98, average=0.99),
     crop=128,
     clusters=64,
     extra=128,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,7 @@ def trained_model(place: Path) -> tuple[AlphaFold, dict[str, int]]:
         return load_deepmind(place), {}
     record = _record(place)
     sizes, settings = record["sizes"], OptimizerSettings(**record["optimizer"])
-    depth = {"evoformer_blocks": sizes["blocks"], "extra_blocks": sizes["extra_blocks"]}
-    model = nnx.eval_shape(lambda: AlphaFold(AlphaFoldConfig(**{**record["model"], **depth}), rngs=nnx.Rngs(0)))
-    graph, parameters = nnx.split(model, nnx.Param)
+    graph, parameters = nnx.split(model_of(record["model"], sizes), nnx.Param)
     plan = Plan.load(place / "plan.toml")
 
     def state(parameters: Any) -> Any:
@@ -40,6 +39,18 @@ def trained_model(place: Path) -> tuple[AlphaFold, dict[str, int]]:
     with open_checkpoints(place) as checkpoints:
         restored, _ = restore_latest(checkpoints, jax.eval_shape(state, parameters), sharding)
     return nnx.merge(graph, averaged_parameters(restored.optimizer)), sizes
+
+
+def untrained(model: AlphaFold) -> AlphaFold:
+    """A fresh model of the same sizes: what training started from, seed 0."""
+    return AlphaFold(model.config, rngs=nnx.Rngs(0))
+
+
+def model_of(config: Mapping[str, Any], sizes: Mapping[str, int]) -> AlphaFold:
+    """A model of these sizes without parameters, only their shapes."""
+    depth = {"evoformer_blocks": sizes["blocks"], "extra_blocks": sizes["extra_blocks"]}
+    sized = AlphaFoldConfig(**{**config, **depth})
+    return nnx.eval_shape(lambda: AlphaFold(sized, rngs=nnx.Rngs(0)))
 
 
 def _record(folder: Path) -> dict[str, Any]:

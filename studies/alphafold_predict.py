@@ -50,6 +50,8 @@ class Predicted:
     """A structure and how far it can be trusted."""
 
     structure: PredictedStructure
+    contacts: np.ndarray
+    """probability that two residues' pseudo-beta atoms are less than 8 Angstrom apart"""
     aligned_error: np.ndarray | None
     """Angstrom; None of models without that head"""
     largest_error: float
@@ -104,6 +106,7 @@ class Predictor:
         error = found.get("aligned_error")
         return Predicted(
             structure=structure,
+            contacts=found["contacts"][:length, :length],
             aligned_error=None if error is None else error[:length, :length],
             largest_error=float(self._largest),
             tm_score=None if error is None else float(found["tm_score"]),
@@ -142,6 +145,7 @@ class Predictor:
             found = {
                 "positions": prediction.structure.atom37,
                 "lddt": model.predicted_lddt_head.expected(prediction.structure.act),
+                "contacts": model.distogram_head.contacts(prediction.trunk.pair, plan),
             }
             if model.config.aligned_error:
                 mask = jnp.asarray(features["seq_mask"]) > 0

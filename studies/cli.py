@@ -202,6 +202,38 @@ def predict(
     )
 
 
+@app.command(
+    epilog="Examples:\n\n"
+    "elbowroom evaluate alphafold-small --params runs/first\n\n"
+    "elbowroom evaluate alphafold --params params_model_1.npz --data alignments/ --structures structures/"
+)
+def evaluate(
+    case: Case,
+    params: Annotated[Path, typer.Option(help="Folder of a run, or a params_model_*.npz file.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Proteins with known structures; the embedded held-out ones when left out.")
+    ] = None,
+    structures: Structures = None,
+    budget: Annotated[str | None, typer.Option(help="Device memory, such as 8GiB; what is free when left out.")] = None,
+    size: SizeOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for table and rows.")] = Path("evaluation"),
+    as_json: Json = False,
+) -> None:
+    """Predict known structures: lDDT, TM-score, GDT-TS and contacts beside an untrained model and a constant guess."""
+    from elbowroom.studies.commands import run_evaluate
+
+    run_evaluate(
+        case,
+        parameters=params,
+        data=data,
+        structures=structures,
+        budget=budget,
+        size_texts=size or [],
+        out=out,
+        as_json=as_json,
+    )
+
+
 @app.command(epilog="Examples:\n\nelbowroom export runs/first --out params_mine.npz")
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of an AlphaFold run.")],

@@ -16,7 +16,15 @@ from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.models.alphafold.weights import WeightsError, published_names
-from elbowroom.studies.alphafold_model import trained_model
+from elbowroom.studies.alphafold_evaluate import (
+    calibration_of,
+    constant_predict,
+    evaluation_rows,
+    model_predict,
+    with_structure,
+)
+from elbowroom.studies.alphafold_evaluate_report import evaluation_table, save_evaluation
+from elbowroom.studies.alphafold_model import trained_model, untrained
 from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, with_templates, write_prediction
 from elbowroom.studies.case import Case, Records
 from elbowroom.studies.cases import UnknownCaseError, case_named
@@ -28,9 +36,11 @@ from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
 from elbowroom.studies.footprint_report import PART_COLUMNS, How, footprint_row, part_rows
 from elbowroom.studies.interrupt import StoppedError
+from elbowroom.studies.progress import counting
 from elbowroom.studies.provenance import provenance, provenance_line
 from elbowroom.studies.run_folder import RunError, inspect_folder
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
+from elbowroom.studies.structure_files import StructureError, pdb_obstacle
 from elbowroom.studies.table import Column, terminal_table
 from elbowroom.studies.train import DivergedError, Training, train
 
@@ -42,6 +52,7 @@ USER_MISTAKES = (
     PlanError,
     RunError,
     SizeError,
+    StructureError,
     UnknownCaseError,
     WeightsError,
 )
@@ -190,8 +201,47 @@ def run_predict(
             continue
         predicted = predictor(protein)
         write_prediction(predicted, stem, note)
+        if obstacle := pdb_obstacle(predicted.structure):
+            _say(console, f"{label}: {obstacle}")
         _say(console, f"{label}: mean pLDDT {predicted.structure.confidence.mean():.1f}")
     _say(console, f"predictions are in {out}")
+
+
+def run_evaluate(
+    name: str,
+    *,
+    parameters: Path,
+    data: Path | None,
+    structures: Path | None,
+    budget: str | None,
+    size_texts: list[str],
+    out: Path,
+    as_json: bool,
+) -> None:
+    case, console = case_named(name), _progress_console()
+    model, trained = trained_model(parameters)
+    sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
+    records = case.demo("test") if data is None else _records(case, data, structures, console)
+    proteins = with_structure(records.items)
+    if not proteins:
+        raise RunError(f"{data} holds no structure to compare with; give --structures")
+    bytes_allowed = None if budget is None else parse_size(budget)
+    seen: list[Any] = []
+    shape, constant = constant_predict(case.demo("train").items)
+    predictors = {
+        "trained model": model_predict(Predictor(model, sizes, budget=bytes_allowed), seen),
+        "untrained model": model_predict(Predictor(untrained(model), sizes, budget=bytes_allowed), []),
+        f"constant: {shape}": constant,
+    }
+    with counting(console, "evaluating", len(proteins)) as count:
+        rows, each = evaluation_rows(predictors, proteins, count)
+    report = {"rows": rows, "proteins": each, "calibration": calibration_of(seen), "provenance": provenance()}
+    paths = save_evaluation(out, report)
+    if as_json:
+        _print_json(report)
+    else:
+        _table_console().print(evaluation_table(report))
+    _say(console, f"saved {', '.join(map(str, paths))}")
 
 
 def run_export(place: Path, out: Path) -> None:

@@ -54,14 +54,12 @@ def file_fingerprint(path: Path) -> str:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = dict(stored) if isinstance(stored, np.lib.npyio.NpzFile) else None
+        # Opened here, because numpy leaves a damaged file open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return dict(stored)
     except OSError as error:
         raise WeightsError(
             f"{path} cannot be read: {error.strerror or error}; give a params_model_*.npz file"
         ) from None
-    except (ValueError, zipfile.BadZipFile, EOFError):
+    except (ValueError, TypeError, zipfile.BadZipFile, EOFError):
         raise WeightsError(f"{path} is no npz file or damaged; fetch params_model_*.npz again") from None
-    if arrays is None:
-        raise WeightsError(f"{path} holds a single array; give a params_model_*.npz file")
-    return arrays

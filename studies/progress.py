@@ -1,5 +1,6 @@
 """A live bar of a training run on a terminal, and plain lines everywhere else."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,20 @@ def training_progress(
     show = _bar if console.is_terminal else _lines
     with show(console, title, start, steps, clock) as update:
         yield update
+
+
+@contextmanager
+def counting(console: Console, title: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Gives the function to call, with its name, after each of `total` items."""
+    if console.is_terminal:
+        with Progress(
+            TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+        ) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda name: bar.advance(task)
+        return
+    done = itertools.count(1)
+    yield lambda name: console.print(f"{title}: {next(done)}/{total}  {name}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
@@ -14,6 +15,8 @@ from elbowroom.models.layers import Linear
 
 FIRST_BREAK, LAST_BREAK = 2.3125, 21.6875
 """Angstrom; edges of the distogram's outermost bins"""
+CONTACT = 8.0
+"""Angstrom"""
 
 
 class MaskedMSAHead(nnx.Module):
@@ -49,6 +52,15 @@ class DistogramHead(nnx.Module):
         """Logits of some rows: `edges` from their residues to all, `reverse` from all to them; symmetric as a whole."""
         statistics = wide(edges.dtype)
         return self.half_logits(edges.astype(statistics)) + self.half_logits(reverse.astype(statistics))
+
+    def contacts(self, pair: Float[Array, "res res c_z"], plan: Plan) -> Float[Array, "res res"]:
+        """Probability that the pseudo-beta atoms are less than 8 Angstrom apart."""
+        below = int((np.linspace(FIRST_BREAK, LAST_BREAK, self.bins - 1) <= CONTACT).sum())
+
+        def rows(edges: Array, reverse: Array) -> Float[Array, "row res"]:
+            return jax.nn.softmax(self(edges, reverse), axis=-1)[..., :below].sum(-1)
+
+        return map_rows(rows, pair, pair.swapaxes(0, 1), size=plan.chunk.rows)
 
     def loss(self, pair: Float[Array, "res res c_z"], features: Features, plan: Plan) -> Float[Array, ""]:
         """Mean cross-entropy, in nats, over all pairs of residues whose pseudo-beta is resolved."""

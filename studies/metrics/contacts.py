@@ -11,15 +11,6 @@ LONG_RANGE, MEDIUM_RANGE = (24, sys.maxsize), (12, 23)
 """Least and most residues from one partner to the other, as CASP counts them"""
 
 
-def contact_probability(
-    logits: Float[np.ndarray, "res res bin"], edges: Float[np.ndarray, "edge"]
-) -> Float[np.ndarray, "res res"]:
-    """Probability of a distance below 8 Angstrom: of all bins that end there or before."""
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights[..., : int((edges <= CONTACT).sum())].sum(axis=-1)
-
-
 def contact_precision(
     score: Float[np.ndarray, "res res"],
     beta: Float[np.ndarray, "res 3"],

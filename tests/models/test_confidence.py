@@ -8,6 +8,7 @@ from flax import nnx
 from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.models.alphafold.confidence import AlignedErrorHead, LDDTHead
 from elbowroom.models.alphafold.config import monomer, tiny
+from elbowroom.models.alphafold.heads import DistogramHead
 
 RES = 5
 
@@ -44,3 +45,16 @@ def test_chunks_do_not_change_the_expected_error():
     (whole, score), (cut, other) = (head.expected(pair, mask, Plan(chunk=Chunk(rows=r))) for r in (None, 3))
     np.testing.assert_allclose(whole, cut, rtol=1e-6)
     assert float(score) == pytest.approx(float(other), rel=1e-6)
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_contact_probability_adds_the_bins_that_end_below_eight_angstrom(rows):
+    head = DistogramHead(tiny(), rngs=nnx.Rngs(0))
+    rng = np.random.default_rng(0)
+    head.half_logits.weights[...] = jnp.asarray(rng.standard_normal((8, 64)), "float32")
+    pair = jnp.asarray(rng.standard_normal((RES, RES, 8)), "float32")
+    logits = np.asarray(head(pair, pair.swapaxes(0, 1)), np.float64)
+    weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    below = [b for b, edge in enumerate(np.linspace(2.3125, 21.6875, 63)) if edge <= 8.0]
+    found = head.contacts(pair, Plan(chunk=Chunk(rows=rows)))
+    np.testing.assert_allclose(found, weights[..., below].sum(-1), rtol=1e-5)

@@ -10,7 +10,7 @@ from biotite.structure import rmsd as biotite_rmsd
 from elbowroom.datasets.demo.load import demo_proteins
 from elbowroom.datasets.proteins.atoms import CA
 from elbowroom.studies.metrics.calibration import calibration
-from elbowroom.studies.metrics.contacts import contact_precision, contact_probability
+from elbowroom.studies.metrics.contacts import contact_precision
 from elbowroom.studies.metrics.lddt import lddt, lddt_ca
 from elbowroom.studies.metrics.similarity import gdt_ts, tm_score
 from elbowroom.studies.metrics.superposition import rmsd, superpose
@@ -130,13 +130,6 @@ def test_contact_precision_is_one_for_true_distances_and_chance_for_constant_sco
     assert contact_precision(-apart, beta, everywhere(beta)) == 1.0
     assert contact_precision(apart, beta, everywhere(beta)) == 0.0
     assert np.isnan(contact_precision(apart[:20, :20], beta[:20], everywhere(beta[:20])))
-
-
-def test_contact_probability_adds_the_bins_below_eight_angstrom():
-    edges = np.linspace(2.3125, 21.6875, 63)
-    logits = np.log(np.random.default_rng(0).dirichlet(np.ones(64), size=(4, 4)))
-    below = [b for b in range(63) if edges[b] <= 8.0]
-    np.testing.assert_allclose(contact_probability(logits, edges), np.exp(logits)[..., below].sum(-1), rtol=1e-6)
 
 
 def test_calibration_is_perfect_for_true_predictions():

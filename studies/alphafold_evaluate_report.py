@@ -1,0 +1,53 @@
+"""An evaluation as a table on the terminal and as files."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from elbowroom.studies.alphafold_evaluate import COLUMNS
+from elbowroom.studies.provenance import provenance_line
+from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+
+
+def evaluation_table(report: Mapping[str, Any]) -> Table:
+    return terminal_table(_title(report), COLUMNS, report["rows"], _caption(report))
+
+
+def save_evaluation(folder: Path, report: Mapping[str, Any]) -> list[Path]:
+    """Write evaluation.md, .csv (a line for each protein) and .json into `folder`; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "md": f"### {_title(report)}\n\n{markdown_table(COLUMNS, report['rows'])}\n\n{_caption(report)}\n",
+        "csv": csv_table(_columns_of_proteins(report), report["proteins"]),
+        "json": json.dumps(report, indent=1) + "\n",
+    }
+    paths = [folder / f"evaluation.{ending}" for ending in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def _title(report: Mapping[str, Any]) -> str:
+    return f"{len(report['proteins'])} held-out proteins"
+
+
+def _caption(report: Mapping[str, Any]) -> str:
+    found = report["calibration"]
+    return (
+        "Means over proteins with bootstrap 95 % intervals; the gain is the trained model's, protein by protein. "
+        "Contacts: precision of the L/5 likeliest pairs at least 24 residues apart. "
+        f"pLDDT against true lDDT-Ca of residues: correlation {found['correlation']:.2f}, mean error "
+        f"{found['error']:.1f}. {provenance_line(report['provenance'])}."
+    )
+
+
+def _columns_of_proteins(report: Mapping[str, Any]) -> list[Any]:
+    first = report["proteins"][0]["scores"]
+    columns = [Column("protein", lambda r: r["protein"]), Column("residues", lambda r: r["residues"])]
+    for name, scores in first.items():
+        for metric in scores:
+            columns.append(Column(f"{name} {metric}", lambda r, n=name, m=metric: r["scores"][n][m]))
+    return columns

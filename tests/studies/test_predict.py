@@ -1,0 +1,54 @@
+"""Prediction from a run and from a parameter file, at the plan that the memory asks for."""
+
+import json
+
+import numpy as np
+import pytest
+from flax import nnx
+
+from elbowroom.datasets.proteins.protein import Protein
+from elbowroom.memory.budget import BudgetError
+from elbowroom.memory.plan import Plan
+from elbowroom.models.alphafold.config import tiny
+from elbowroom.models.alphafold.model import AlphaFold
+from elbowroom.studies.alphafold_predict import LADDER, Predictor, is_written, stems, write_prediction
+
+SIZES = {"clusters": 3, "extra": 4, "templates": 0, "recycles": 1}
+PROTEINS = [Protein(name="a/b one", sequence="MKVLAAGIVGLX"), Protein(name="a:b one", sequence="GG")]
+
+
+@pytest.fixture(scope="module")
+def model() -> AlphaFold:
+    return AlphaFold(tiny(), rngs=nnx.Rngs(0))
+
+
+def test_the_plain_plan_is_taken_where_memory_allows_and_files_tell_all(model, tmp_path):
+    predictor = Predictor(model, SIZES, budget=2**33)
+    places = stems(PROTEINS, tmp_path)
+    assert len({str(place).lower() for place in places}) == 2
+    for protein, place in zip(PROTEINS, places, strict=True):
+        assert not is_written(place)
+        predicted = predictor(protein)
+        assert predicted.plan == Plan()
+        assert predicted.structure.positions.shape == (len(protein.sequence), 37, 3)
+        assert np.isfinite(predicted.structure.positions).all()
+        paths = write_prediction(predicted, place, {"parameters": "none"})
+        assert {path.name.removeprefix(place.name) for path in paths} == {
+            *(".cif", ".pdb", "_confidence.json", "_plddt.png", "_pae.png")
+        }
+        record = json.loads(place.with_name(f"{place.name}_confidence.json").read_text())
+        assert len(record["plddt"]) == len(record["predicted_aligned_error"]) == len(protein.sequence)
+        assert 0 <= record["ptm"] <= 1
+        assert record["name"] == protein.name
+        assert is_written(place)
+
+
+def test_a_leaner_plan_gives_the_same_structure(model):
+    plain, lean = (Predictor(model, SIZES, plan=plan)(PROTEINS[0]) for plan in (Plan(), LADDER[-1]))
+    np.testing.assert_allclose(lean.structure.positions, plain.structure.positions, atol=1e-3)
+    np.testing.assert_allclose(lean.structure.confidence, plain.structure.confidence, atol=1e-2)
+
+
+def test_what_no_plan_can_hold_is_refused_with_what_it_needs(model):
+    with pytest.raises(BudgetError, match=r"a/b one: 32 residues need .* even chunked"):
+        Predictor(model, SIZES, budget=1000, plan=LADDER[-1])(PROTEINS[0])
