@@ -1,4 +1,4 @@
-"""Compiled memory of the exact techniques on the true-channel trunk: run it to write the table and plot beside it.
+"""Compiled memory of the exact techniques on the true-channel model: run it to write the table and plot beside it.
 
 Nothing is run, only compiled. Rows already in the JSON are kept; delete it to start afresh.
 """
@@ -72,7 +72,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as a page of Markdown."""
     return f"""# Exact techniques: compiled memory of a train step
 
-AlphaFold's trunk at the published channels, {SIZES["blocks"]} blocks and one for extra sequences,
+AlphaFold at the published channels, {SIZES["blocks"]} blocks and one for extra sequences,
 {SIZES["clusters"]} + {SIZES["extra"]} MSA rows, float32, Adam, batch 1. Written by `exact_techniques.py`.
 
 {markdown_table(COLUMNS, rows)}

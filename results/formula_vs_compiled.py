@@ -1,6 +1,6 @@
 """How far the formula footprint is from the compiler's, plan by plan: run it to write the table beside this file.
 
-The trunk has the published channels and few blocks, which do not change how a plan is estimated. Nothing is run.
+The model has the published channels and few blocks, which do not change how a plan is estimated. Nothing is run.
 """
 
 import json
@@ -85,7 +85,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     worst = max(rows, key=lambda r: abs(ratio(r) - 1))
     return f"""# Formula against compiled peak
 
-AlphaFold's trunk at the published channels, {SHALLOW["blocks"]} blocks,
+AlphaFold at the published channels, {SHALLOW["blocks"]} blocks,
 {SHALLOW["clusters"]} + {SHALLOW["extra"]} MSA rows.
 Farthest off of {len(rows)}: {ratio(worst):.3f}. Written by `formula_vs_compiled.py`.
 
