@@ -76,12 +76,7 @@ def constant_predict(training: Sequence[Protein]) -> tuple[str, Predict]:
     likely as they were in those at the same separation along the chain.
     """
     known = with_structure(training)
-    means = {
-        name: np.mean(
-            [scores_of(lambda p, s=shape: (_regular(s, len(p.sequence)), _none(p)), p)["lddt_ca"] for p in known]
-        )
-        for name, shape in SHAPES.items()
-    }
+    means = {name: np.mean([_lddt_of_shape(shape, protein) for protein in known]) for name, shape in SHAPES.items()}
     best = max(means, key=means.__getitem__)
     frequency = _contact_frequency(known)
 
