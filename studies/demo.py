@@ -40,10 +40,10 @@ class DemoSettings:
             "batch": 1,
         }
     )
-    steps: int = 1500
+    steps: int = 900
     optimizer: OptimizerSettings = field(
         default_factory=lambda: OptimizerSettings(
-            learning_rate=3e-3, warmup_steps=20, decay=0.1, decay_after=900, beta2=0.98
+            learning_rate=3e-3, warmup_steps=20, decay=0.1, decay_after=600, beta2=0.98
         )
     )
     """A thousandth of AlphaFold's steps: a faster rate and a shorter memory; above 5e-3 the loss rises. In so few
