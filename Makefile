@@ -22,7 +22,7 @@ demo: install
 	$(BIN)/elbowroom demo
 
 test: install
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: install
 	$(BIN)/ruff check .

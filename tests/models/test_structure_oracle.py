@@ -21,10 +21,14 @@ from elbowroom.models.alphafold.template import TemplateEmbedding
 from elbowroom.models.alphafold.truth import truth_of
 from elbowroom.models.alphafold.weights import load_published, published_names
 
+ALL = Plan(recompute=Recompute(blocks=True, modules=True), chunk=Chunk(rows=4, queries=5, keys=3))
+# A plan's programs are compiled once for all its tests, which run in one process.
 PLANS = pytest.mark.parametrize(
     "plan",
-    [Plan(), Plan(recompute=Recompute(blocks=True, modules=True), chunk=Chunk(rows=4, queries=5, keys=3))],
-    ids=["plain", "every exact technique"],
+    [
+        pytest.param(Plan(), id="plain", marks=pytest.mark.xdist_group("plain")),
+        pytest.param(ALL, id="every exact technique", marks=pytest.mark.xdist_group("every exact technique")),
+    ],
 )
 OFFICIAL = {"structure": "structure_module", "aligned_error": "predicted_aligned_error"}
 """Losses that the reference calls otherwise"""
@@ -46,7 +50,7 @@ def of_residues(case, file: str, name: str, got: jax.Array, axis: int = 0) -> No
 @pytest.mark.parametrize("case", cases("structure.npz"), ids=lambda c: c.name)
 def test_invariant_point_attention_and_its_gradients_equal_the_oracle(case, plan):
     given, mask = inputs(case, "structure.npz"), inputs(case, "features.npz")["seq_mask"] > 0
-    module = StructureModule(config(case), rngs=nnx.Rngs(0))
+    module = nnx.eval_shape(lambda: StructureModule(config(case), rngs=nnx.Rngs(0)))
     load(module, case, "structure_module")
 
     @jax.jit
@@ -69,7 +73,7 @@ def test_invariant_point_attention_and_its_gradients_equal_the_oracle(case, plan
 @pytest.mark.parametrize("case", cases("structure.npz"), ids=lambda c: c.name)
 def test_the_structure_module_and_its_losses_equal_the_oracle(case, plan):
     given, features = inputs(case, "structure.npz"), inputs(case, "features.npz")
-    module = StructureModule(config(case), rngs=nnx.Rngs(0))
+    module = nnx.eval_shape(lambda: StructureModule(config(case), rngs=nnx.Rngs(0)))
     load(module, case, "structure_module")
     aatype, mask, truth = features["aatype"], features["seq_mask"] > 0, truth_of(features)
 
@@ -102,7 +106,7 @@ def test_the_structure_module_and_its_losses_equal_the_oracle(case, plan):
 @pytest.mark.parametrize("case", cases("template.npz"), ids=lambda c: c.name)
 def test_the_template_embedding_and_its_gradient_equal_the_oracle(case, plan):
     given, features = inputs(case, "template.npz"), inputs(case, "features.npz")
-    module = TemplateEmbedding(config(case), rngs=nnx.Rngs(0))
+    module = nnx.eval_shape(lambda: TemplateEmbedding(config(case), rngs=nnx.Rngs(0)))
     load(module, case, "evoformer/template_embedding")
     together = pair_mask(features["seq_mask"] > 0)
 

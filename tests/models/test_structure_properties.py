@@ -72,15 +72,20 @@ def test_invariant_point_attention_is_unchanged_by_a_motion_of_all_frames():
 
 def test_recycling_equals_passes_written_one_after_the_other():
     graph, arrays = graph_and_arrays()
-    model = nnx.merge(graph, jax.tree.map(lambda x: jnp.asarray(x, "float64"), arrays))
-    features, previous = example("float64"), None
-    for _ in range(2):
-        previous = model(features, None, DOUBLE, previous).recycled(features)
-    found = jax.jit(lambda passes: recycle(model, features, None, DOUBLE, passes))(2)
-    for got, want in zip(found, previous, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
-    none = jax.jit(lambda passes: recycle(model, features, None, DOUBLE, passes))(0)
+    parameters, features = jax.tree.map(lambda x: jnp.asarray(x, "float64"), arrays), example("float64")
+
+    @jax.jit
+    def once(parameters, previous):
+        return nnx.merge(graph, parameters)(features, None, DOUBLE, previous).recycled(features)
+
+    @jax.jit
+    def recycled_by(parameters, passes):
+        return recycle(nnx.merge(graph, parameters), features, None, DOUBLE, passes)
+
+    none = recycled_by(parameters, 0)
     assert not any(array.any() for array in none)
+    for got, want in zip(recycled_by(parameters, 2), once(parameters, once(parameters, none)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
 def test_no_gradient_flows_through_earlier_passes():
