@@ -14,7 +14,7 @@ import numpy as np
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.memory.plan import Chunk, Plan, Recompute
 from elbowroom.studies.alphafold import ALPHAFOLD
-from elbowroom.studies.choose_plan import compiled_footprint_of
+from elbowroom.studies.choose_plan import compiled_step_of
 from elbowroom.studies.provenance import provenance_line, result_row
 from elbowroom.studies.table import Column, Row, markdown_table
 
@@ -112,7 +112,7 @@ def main() -> None:
         sizes = {"crop": crop, **SIZES}
         if any(r["plan_line"] == str(plan) and r["sizes"] == sizes for r in rows):
             continue
-        footprint = compiled_footprint_of(ALPHAFOLD, sizes, ALPHAFOLD.optimizer, plan)
+        footprint = compiled_step_of(ALPHAFOLD, sizes, ALPHAFOLD.optimizer, plan).footprint
         rows.append(
             result_row(case=ALPHAFOLD.name, sizes=sizes, plan=plan, how="compiled", footprint=footprint.to_dict())
         )

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
 from elbowroom.memory.audit import check_chunks, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
-from elbowroom.memory.footprint.compiled import compile_step
-from elbowroom.memory.footprint.footprint import Footprint
+from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.size import format_size, parse_size
 from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.memory.step import TrainState, initial_state
@@ -19,26 +19,35 @@ from elbowroom.studies.sizes import Sizes
 from elbowroom.studies.train import state_sharding, step_of
 
 
+class Choice(NamedTuple):
+    """A plan, and its train step where that had to be compiled to choose."""
+
+    plan: Plan
+    compiled: Compiled | None = None
+
+
 def choose_plan(
     case: Case, sizes: Sizes, *, plan_file: Path | None, budget: str | None, tell: Callable[[str], None]
-) -> Plan:
+) -> Choice:
     """A plan that is known to do what it says, and to fit `budget` bytes of device memory if there is one.
 
     Raises `PlanError` for a plan that cannot be used or does nothing, `BudgetError` when the given plan is too large
     or no plan is small enough.
     """
     if plan_file is None and budget is not None:
-        return fitted(case, sizes, case.optimizer, parse_size(budget), tell).plan
+        fit = fitted(case, sizes, case.optimizer, parse_size(budget), tell)
+        return Choice(fit.plan, fit.compiled)
     plan = case.plan if plan_file is None else Plan.load(plan_file)
     check_plan(case, sizes, plan)
-    if budget is not None:
-        needed, allowed = compiled_footprint_of(case, sizes, case.optimizer, plan).peak, parse_size(budget)
-        if needed > allowed:
-            raise BudgetError(
-                f"{plan_file} needs {format_size(needed)} (compiled), more than --budget {budget}; "
-                "leave --plan out to have a plan chosen, or raise the budget"
-            )
-    return plan
+    if budget is None:
+        return Choice(plan)
+    compiled = compiled_step_of(case, sizes, case.optimizer, plan)
+    if compiled.footprint.peak > parse_size(budget):
+        raise BudgetError(
+            f"{plan_file} needs {format_size(compiled.footprint.peak)} (compiled), more than --budget {budget}; "
+            "leave --plan out to have a plan chosen, or raise the budget"
+        )
+    return Choice(plan, compiled)
 
 
 def fitted(
@@ -81,10 +90,10 @@ def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:
     check_names(plan, case.loss(sizes, plan), parameters, dict(case.example(sizes)), key)
 
 
-def compiled_footprint_of(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> Footprint:
-    """What the compiler says a train step holds."""
+def compiled_step_of(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> Compiled:
+    """A train step, and what the compiler says that it holds."""
     state = abstract_train_state(case, sizes, settings, plan)
-    return compile_step(step_of(case, sizes, settings)(plan), state, abstract_batch(case, sizes)).footprint
+    return compile_step(step_of(case, sizes, settings)(plan), state, abstract_batch(case, sizes))
 
 
 def abstract_train_state(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> TrainState:

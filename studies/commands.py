@@ -109,9 +109,9 @@ def run_train(
     inspect_folder(out, training.settings, resume=resume)
     if resume and plan_file is None and budget is None:
         plan_file = out / "plan.toml"
-    plan = choose_plan(case, sizes, plan_file=plan_file, budget=budget, tell=lambda line: _say(console, line))
-    _say(console, f"plan: {plan}")
-    state = train(dataclasses.replace(training, plan=plan), console)
+    choice = choose_plan(case, sizes, plan_file=plan_file, budget=budget, tell=lambda line: _say(console, line))
+    _say(console, f"plan: {choice.plan}")
+    state = train(dataclasses.replace(training, plan=choice.plan, compiled=choice.compiled), console)
     _say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
 
 

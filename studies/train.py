@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from rich.console import Console
 
-from elbowroom.memory.footprint.compiled import compile_step
+from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.resident import reset_high_water
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.memory.step import TrainState, initial_state, make_step
@@ -48,6 +48,8 @@ class Training:
     checkpoint_every: int = 100
     resume: bool = False
     title: str = "training"
+    compiled: Compiled | None = None
+    """The step under `plan`, where it has been compiled already"""
 
     @property
     def settings(self) -> RunSettings:
@@ -189,6 +191,8 @@ class _Run:
 def _executable(training: Training, state: TrainState) -> Callable[..., Any]:
     """The step compiled for shapes, not arrays: fresh and restored states run the very same program."""
     several = training.plan.mesh.data > 1
+    if training.compiled is not None and not several:
+        return training.compiled.executable
 
     def shape(leaf: jax.Array) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding if several else None)

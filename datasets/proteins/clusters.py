@@ -20,18 +20,21 @@ class Clusters(NamedTuple):
     deletion_mean: Float32[np.ndarray, "seq res"]
 
 
-def without_blocks(alignment: Alignment, random: np.random.Generator) -> Alignment:
+def without_blocks(alignment: Alignment, random: np.random.Generator, *, least: int = 0) -> Alignment:
     """The alignment without five random blocks of neighbouring rows, 30 % of the rows each; they may overlap.
 
-    Neighbours in a search result are alike: this removes whole branches of a family. The query always stays.
+    Neighbours in a search result are alike: this removes whole branches of a family. The query always stays, and so
+    does a block without which fewer than `least` rows would be left: a shallow alignment has none to spare.
     Jumper et al. 2021, Suppl. Algorithm 1.
     """
     rows = alignment.num_rows
     block = int(BLOCK_SHARE * rows)
     kept = np.ones(rows, bool)
     for start in random.integers(rows, size=DELETED_BLOCKS):
-        kept[start : start + block] = False
-    kept[0] = True
+        fewer = kept.copy()
+        fewer[max(1, start) : start + block] = False
+        if fewer.sum() >= least:
+            kept = fewer
     return Alignment(msa=alignment.msa[kept], deletions=alignment.deletions[kept])
 
 

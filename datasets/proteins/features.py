@@ -51,7 +51,9 @@ def training_features(protein: Protein, sizes: FeatureSizes, random: np.random.G
     """
     window = random_crop(protein, sizes.res, random)
     alignment = window.alignment or single_row(window.sequence)
-    features = _features(window, without_blocks(alignment, random), sizes, random)
+    # An empty extra MSA is no smaller problem, but another one: the outer product mean then divides by 0.001.
+    alignment = without_blocks(alignment, random, least=sizes.seq + sizes.extra_seq)
+    features = _features(window, alignment, sizes, random)
     # Drawn last: what there is to choose here must not change the other features.
     clamped = random.random() < _CLAMPED
     available = min(len(window.templates), _MOST_AVAILABLE)

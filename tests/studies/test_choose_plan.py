@@ -4,7 +4,7 @@ import pytest
 
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Chunk, Plan
-from elbowroom.studies.choose_plan import choose_plan, compiled_footprint_of, fitted
+from elbowroom.studies.choose_plan import choose_plan, compiled_step_of, fitted
 from elbowroom.studies.sizes import Sizes
 
 
@@ -27,14 +27,14 @@ def test_chunks_that_cut_nothing_at_these_sizes_are_not_considered(toy, sizes):
 
 
 def test_the_defaults_plan_is_used_when_nothing_is_asked_for(toy, sizes):
-    assert choose_plan(toy, sizes, plan_file=None, budget=None, tell=print) == toy.plan
+    assert choose_plan(toy, sizes, plan_file=None, budget=None, tell=print) == (toy.plan, None)
 
 
 def test_a_plan_that_fits_the_budget_is_taken_as_it_is(toy, sizes, tmp_path):
     path = tmp_path / "plan.toml"
     plan = Plan(chunk=Chunk(rows=2))
     path.write_text(plan.to_toml())
-    needed = compiled_footprint_of(toy, sizes, toy.optimizer, plan).peak
-    assert choose_plan(toy, sizes, plan_file=path, budget=f"{needed}B", tell=print) == plan
+    needed = compiled_step_of(toy, sizes, toy.optimizer, plan).footprint.peak
+    assert choose_plan(toy, sizes, plan_file=path, budget=f"{needed}B", tell=print).plan == plan
     with pytest.raises(BudgetError, match=rf"needs .* more than --budget {needed - 1}B"):
         choose_plan(toy, sizes, plan_file=path, budget=f"{needed - 1}B", tell=print)

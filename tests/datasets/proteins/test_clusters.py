@@ -72,3 +72,11 @@ def test_block_deletion_keeps_the_query_and_removes_runs_of_rows(family):
 def test_block_deletion_leaves_an_alignment_of_one_row_alone(family):
     alignment = family(seq=1).alignment
     assert without_blocks(alignment, np.random.default_rng(0)).num_rows == 1
+
+
+@pytest.mark.parametrize("rows", [2, 24, 25, 48])
+def test_block_deletion_leaves_the_rows_that_are_asked_for(family, rows):
+    alignment = family(seq=rows).alignment
+    left = [without_blocks(alignment, np.random.default_rng(seed), least=24).num_rows for seed in range(30)]
+    assert min(left) >= min(rows, 24)
+    assert min(left) < rows or rows < 48

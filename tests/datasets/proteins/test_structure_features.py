@@ -1,6 +1,5 @@
 """What the structure module, its losses and the template stack read."""
 
-import zlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elbowroom.datasets.demo.load import demo_proteins
 from elbowroom.datasets.proteins.alphabet import GAP, indices, letters
 from elbowroom.datasets.proteins.crop import crop
 from elbowroom.datasets.proteins.features import (
@@ -17,7 +15,6 @@ from elbowroom.datasets.proteins.features import (
     prediction_features,
     training_features,
 )
-from elbowroom.datasets.proteins.loader import training_batches
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.structure import Structure, Template
 
@@ -166,21 +163,6 @@ def test_templates_change_no_other_feature(templated):
         else:
             assert array.shape[0] == 0
     assert many.keys() == none.keys()
-
-
-def test_seeds_of_earlier_runs_give_the_same_trunk_features():
-    """Numbers from before there were atoms and templates; of features that no rounding can change."""
-    names = ("aatype", "residue_index", "true_msa", "bert_mask", "extra_msa", "pseudo_beta_mask")
-
-    def digest(features) -> int:
-        return zlib.crc32(b"".join(features[name].tobytes() for name in names))
-
-    proteins = demo_proteins("train")
-    sizes = FeatureSizes(res=64, seq=16, extra_seq=24, templates=2)
-    batches = training_batches(proteins, sizes, seed=7, batch=2)
-    assert [digest(next(batches).features) for _ in range(3)] == [2769356922, 3711070711, 2196364325]
-    assert digest(training_features(proteins[0], sizes, np.random.default_rng(3))) == 2657095985
-    assert digest(evaluation_features(proteins[0], sizes)) == 25668777
 
 
 @pytest.mark.parametrize("res", [20, 27])
