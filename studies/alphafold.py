@@ -43,6 +43,7 @@ SIZES = {
     "batch": Size(default=1, meaning="proteins of a step"),
 }
 """Those of initial training (Jumper et al. 2021, Suppl. Table 4)"""
+PUBLISHED = OptimizerSettings()
 COMPARED = {"crop": 64, "clusters": 32, "extra": 64, "templates": 0, "blocks": 4, "extra_blocks": 1, "recycles": 0}
 DROPOUT = ("msa_dropout", "pair_dropout", "structure_dropout")
 
@@ -178,7 +179,7 @@ def _case(
     config: AlphaFoldConfig,
     *,
     weights: LossWeights = INITIAL,
-    optimizer: OptimizerSettings = OptimizerSettings(),  # noqa: B008 (frozen)
+    optimizer: OptimizerSettings = PUBLISHED,
     **defaults: int,
 ) -> Case:
     monomer = _Monomer(config, weights)
@@ -233,7 +234,7 @@ ALPHAFOLD_FINE_TUNING = _case(
 ALPHAFOLD_SMALL = _case(
     "alphafold-small",
     dataclasses.replace(small(), msa_dropout=0.0, pair_dropout=0.0, structure_dropout=0.0),
-    optimizer=OptimizerSettings(learning_rate=2e-3, warmup_steps=50, beta2=0.98, average=0.99),
+    optimizer=OptimizerSettings(learning_rate=2e-3, warmup_steps=50, beta2=0.98),
     crop=128,
     clusters=64,
     extra=128,
