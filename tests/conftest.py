@@ -6,7 +6,7 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Compiling is what the suite's time goes into, and its programs are too small to gain from optimised machine code.
 # Buffers are assigned before this stage, so compiled memory is the same.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
 

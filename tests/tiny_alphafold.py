@@ -77,6 +77,12 @@ def graph_and_arrays() -> tuple[Any, Any]:
     return graph, jax.tree.unflatten(structure, [_filled(jax.tree_util.keystr(path), leaf, rng) for path, leaf in flat])
 
 
+def tiny_model() -> AlphaFold:
+    """The model with those values."""
+    graph, parameters = graph_and_arrays()
+    return nnx.merge(graph, jax.tree.map(jnp.asarray, parameters))
+
+
 def _filled(path: str, leaf: jax.ShapeDtypeStruct, rng: np.random.Generator) -> np.ndarray:
     """Norms scale by about one. The structure module's are smaller.
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from flax import nnx
+from tiny_alphafold import tiny_model
 
 from elbowroom.models.alphafold.config import tiny
-from elbowroom.models.alphafold.model import AlphaFold
 from elbowroom.models.alphafold.weights import WeightsError, published_arrays
 from elbowroom.studies.deepmind import load_deepmind, save_deepmind
 
@@ -13,7 +12,7 @@ from elbowroom.studies.deepmind import load_deepmind, save_deepmind
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("parameters") / "params_model_9.npz"
-    save_deepmind(path, AlphaFold(tiny(), rngs=nnx.Rngs(3)))
+    save_deepmind(path, tiny_model())
     return path
 
 

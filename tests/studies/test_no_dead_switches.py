@@ -12,6 +12,7 @@ from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.choose_plan import abstract_train_state
 from elbowroom.studies.train import step_of
 
+pytestmark = pytest.mark.xdist_group("dead switches")
 SIZES = {
     "crop": 12,
     "clusters": 5,

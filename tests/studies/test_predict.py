@@ -4,22 +4,22 @@ import json
 
 import numpy as np
 import pytest
-from flax import nnx
+from tiny_alphafold import tiny_model
 
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Plan
-from elbowroom.models.alphafold.config import tiny
 from elbowroom.models.alphafold.model import AlphaFold
 from elbowroom.studies.alphafold_predict import LADDER, Predictor, is_written, stems, write_prediction
 
+pytestmark = pytest.mark.xdist_group("predict")
 SIZES = {"clusters": 3, "extra": 4, "templates": 0, "recycles": 1}
 PROTEINS = [Protein(name="a/b one", sequence="MKVLAAGIVGLX"), Protein(name="a:b one", sequence="GG")]
 
 
 @pytest.fixture(scope="module")
 def model() -> AlphaFold:
-    return AlphaFold(tiny(), rngs=nnx.Rngs(0))
+    return tiny_model()
 
 
 def test_the_plain_plan_is_taken_where_memory_allows_and_files_tell_all(model, tmp_path):
