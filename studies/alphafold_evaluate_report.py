@@ -1,6 +1,7 @@
 """An evaluation as a table on the terminal and as files."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from elbowroom.studies.alphafold_evaluate import COLUMNS
+from elbowroom.studies.prediction_plots import plot_calibration
 from elbowroom.studies.provenance import provenance_line
 from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
 
@@ -17,7 +19,7 @@ def evaluation_table(report: Mapping[str, Any]) -> Table:
 
 
 def save_evaluation(folder: Path, report: Mapping[str, Any]) -> list[Path]:
-    """Write evaluation.md, .csv (a line for each protein) and .json into `folder`; gives their paths."""
+    """Write evaluation.md, .csv (a line for each protein), .json and calibration.png; gives their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "md": f"### {_title(report)}\n\n{markdown_table(COLUMNS, report['rows'])}\n\n{_caption(report)}\n",
@@ -27,7 +29,7 @@ def save_evaluation(folder: Path, report: Mapping[str, Any]) -> list[Path]:
     paths = [folder / f"evaluation.{ending}" for ending in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         path.write_text(text, encoding="utf-8")
-    return paths
+    return [*paths, plot_calibration(folder / "calibration.png", report["calibration"]["bins"])]
 
 
 def _title(report: Mapping[str, Any]) -> str:
@@ -35,13 +37,18 @@ def _title(report: Mapping[str, Any]) -> str:
 
 
 def _caption(report: Mapping[str, Any]) -> str:
-    found = report["calibration"]
     return (
         "Means over proteins with bootstrap 95 % intervals; the gain is the trained model's, protein by protein. "
         "Contacts: precision of the L/5 likeliest pairs at least 24 residues apart. "
-        f"pLDDT against true lDDT-Ca of residues: correlation {found['correlation']:.2f}, mean error "
-        f"{found['error']:.1f}. {provenance_line(report['provenance'])}."
+        f"{_trust(report['calibration'])}. {provenance_line(report['provenance'])}."
     )
+
+
+def _trust(found: Mapping[str, Any]) -> str:
+    if not math.isfinite(found["correlation"]):
+        return "pLDDT is the same for all residues: the model has never learned it, and it says nothing"
+    correlation, error = found["correlation"], found["error"]
+    return f"pLDDT against true lDDT-Ca of residues: correlation {correlation:.2f}, mean error {error:.1f}"
 
 
 def _columns_of_proteins(report: Mapping[str, Any]) -> list[Any]:

@@ -1,5 +1,6 @@
 """Pictures of how far a predicted structure can be trusted."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,5 +36,18 @@ def plot_aligned_error(path: Path, error: Float[np.ndarray, "res res"], largest:
         axes.figure.colorbar(image, ax=axes, label="expected position error (Angstrom)")
         axes.set(xlabel="scored residue", ylabel="aligned residue")
         axes.set_title(title, fontsize=8, loc="left")
+
+    return save_plot(path, draw)
+
+
+def plot_calibration(path: Path, bins: Sequence[tuple[float, float, int]]) -> Path:
+    """Mean true lDDT-Ca of the residues in each tenth of pLDDT, with their numbers."""
+
+    def draw(axes: Axes) -> None:
+        axes.axline((0, 0), slope=1, color="0.8", lw=0.8, zorder=0)
+        axes.plot([predicted for predicted, _, _ in bins], [true for _, true, _ in bins], "o-", color="C0")
+        for predicted, true, count in bins:
+            axes.annotate(f"{count}", (predicted, true), xytext=(3, -9), textcoords="offset points", fontsize=7)
+        axes.set(xlabel="predicted lDDT-Ca", ylabel="true lDDT-Ca", xlim=(0, 100), ylim=(0, 100))
 
     return save_plot(path, draw)

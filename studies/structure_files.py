@@ -49,11 +49,13 @@ def write_structure(structure: PredictedStructure, stem: Path) -> list[Path]:
     cif = CIFFile()
     set_structure(cif, atoms, data_block=stem.name)
     # The dictionary that defines mmCIF asks for the author's own numbering too; biotite writes it from the same.
-    written = [whole(stem.with_name(f"{stem.name}.cif"), cif.write)]
+    written, pdb_path = [whole(stem.with_name(f"{stem.name}.cif"), cif.write)], stem.with_name(f"{stem.name}.pdb")
     if pdb_obstacle(structure) is None:
         pdb = PDBFile()
         pdb.set_structure(atoms)
-        written.append(whole(stem.with_name(f"{stem.name}.pdb"), pdb.write))
+        written.append(whole(pdb_path, pdb.write))
+    else:
+        pdb_path.unlink(missing_ok=True)  # of an earlier prediction: it would contradict the new one
     return written
 
 

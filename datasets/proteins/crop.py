@@ -38,7 +38,12 @@ def crop(protein: Protein, start: int, length: int) -> Protein:
     )
 
 
-def random_crop(protein: Protein, length: int, random: np.random.Generator) -> Protein:
-    """A contiguous window whose start is uniform over all places where it fits (Jumper et al. 2021, Suppl. 1.2.8)."""
-    start = int(random.integers(max(len(protein.sequence) - length, 0) + 1))
-    return crop(protein, start, length)
+def random_crop(protein: Protein, length: int, random: np.random.Generator, *, early: bool = False) -> Protein:
+    """A contiguous window whose start is uniform over all places where it fits, or over a random first part of them.
+
+    `early` is for examples with unclamped FAPE (Jumper et al. 2021, Suppl. 1.2.8).
+    """
+    last = max(len(protein.sequence) - length, 0)
+    if early:
+        last -= int(random.integers(last + 1))
+    return crop(protein, int(random.integers(last + 1)), length)

@@ -49,13 +49,12 @@ def training_features(protein: Protein, sizes: FeatureSizes, random: np.random.G
     of Jumper et al. 2021, Suppl. 1.2.6 to 1.2.9. Of the n best templates min(Uniform(0..n), N_templ) are drawn
     (Suppl. 1.2.3). A protein without structure has all-zero `pseudo_beta_mask` and `all_atom_mask`.
     """
-    window = random_crop(protein, sizes.res, random)
+    clamped = random.random() < _CLAMPED
+    window = random_crop(protein, sizes.res, random, early=not clamped)
     alignment = window.alignment or single_row(window.sequence)
     # An empty extra MSA is no smaller problem, but another one: the outer product mean then divides by 0.001.
     alignment = without_blocks(alignment, random, least=sizes.seq + sizes.extra_seq)
     features = _features(window, alignment, sizes, random)
-    # Drawn last: what there is to choose here must not change the other features.
-    clamped = random.random() < _CLAMPED
     available = min(len(window.templates), _MOST_AVAILABLE)
     count = min(int(random.integers(available + 1)), sizes.templates)
     chosen = [window.templates[i] for i in random.permutation(available)[:count]]

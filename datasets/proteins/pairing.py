@@ -15,6 +15,8 @@ from elbowroom.datasets.proteins.query import AlignedQuery
 from elbowroom.datasets.proteins.sources import Contents
 from elbowroom.datasets.proteins.structure import Structure
 
+NO_RESOLUTION = "structure without resolution, from which no pLDDT is learned (PDB files state it in REMARK 2)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
@@ -37,6 +39,7 @@ def paired(contents: Contents, library: Mapping[str, list[Chain]], findings: Fin
     found: dict[str, Protein] = {}
     for entry in entries:
         chain = _chain_of(entry, {**library, **contents.chains}, used, findings)
+        _warn_of_resolution(chain, findings)
         found[entry.name] = Protein(
             name=entry.name,
             sequence=entry.sequence,
@@ -48,6 +51,7 @@ def paired(contents: Contents, library: Mapping[str, list[Chain]], findings: Fin
             reason = f"its chain {chain.label!r} and another protein are both named {name!r}"
             findings.defect(chain.path, "", reason, "rename one of the files")
             continue
+        _warn_of_resolution(chain, findings)
         found[name] = Protein(name=name, sequence=chain.sequence, structure=chain.structure)
     return list(found.values())
 
@@ -129,6 +133,12 @@ def _structure_of(entry: _Entry, chain: Chain, findings: Findings) -> Structure 
     if unplaced:
         findings.warn("residue of a structure that its sequence lacks, left out", chain.path, where, unplaced)
     return moved_onto(chain.structure, placement, entry.sequence, chain.sequence)
+
+
+def _warn_of_resolution(chain: Chain | None, findings: Findings) -> None:
+    """Confidence is learned from experiments of known, good resolution only (Jumper et al. 2021, Suppl. 1.9.6)."""
+    if chain is not None and chain.structure.resolution is None:
+        findings.warn(NO_RESOLUTION, chain.path)
 
 
 def _placed(entry: _Entry, chain: Chain) -> Placement:

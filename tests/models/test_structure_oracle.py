@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from af2_oracle import arrays, assert_close, cases, config, load, parameter, shapes
+from af2_structure import compare_at, compare_structure
 from flax import nnx
 
 from elbowroom.memory.plan import Chunk, Plan, Recompute
 from elbowroom.models.alphafold.atoms import pseudo_beta
+from elbowroom.models.alphafold.confidence import lddt
 from elbowroom.models.alphafold.embed import Previous, pair_mask
 from elbowroom.models.alphafold.geometry import Rigid, rotation_of, unit
 from elbowroom.models.alphafold.losses import FINE_TUNING, losses_of, total_of
 from elbowroom.models.alphafold.model import AlphaFold
+from elbowroom.models.alphafold.residues import CA
 from elbowroom.models.alphafold.structure import StructureModule
 from elbowroom.models.alphafold.structure_loss import structure_loss
 from elbowroom.models.alphafold.template import TemplateEmbedding
@@ -41,9 +44,7 @@ def inputs(case, file: str) -> dict[str, jax.Array]:
 def of_residues(case, file: str, name: str, got: jax.Array, axis: int = 0) -> None:
     """Compare where there is a residue: in the structure module's arrays, padding holds noise."""
     there = np.flatnonzero(np.asarray(inputs(case, "features.npz")["seq_mask"]) > 0)
-    want = arrays(case, f"{file}.npz")[f"outputs/{name}"]
-    padded = jnp.asarray(want).at[(slice(None),) * axis + (there,)].set(jnp.take(got, there, axis))
-    assert_close(case, file, name, padded)
+    compare_at(case, file, name, got, there, axis)
 
 
 @PLANS
@@ -88,12 +89,7 @@ def test_the_structure_module_and_its_losses_equal_the_oracle(case, plan):
 
     (total, (structure, parts)), (to_single, to_pair) = run(given["single"], given["pair"])
     of_residues(case, "structure", "act", structure.act)
-    trajectory = jnp.concatenate([structure.quaternions, structure.translations], axis=-1)
-    of_residues(case, "structure", "traj", trajectory, axis=1)
-    of_residues(case, "structure", "sidechains/angles_sin_cos", structure.angles.sin_cos, axis=1)
-    of_residues(case, "structure", "sidechains/unnormalized_angles_sin_cos", structure.angles.raw, axis=1)
-    of_residues(case, "structure", "final_atom14_positions", structure.atom14)
-    of_residues(case, "structure", "final_atom_positions", structure.atom37)
+    compare_structure(case, "structure", "", structure, truth, features, rows=plan.chunk.rows)
     names = {"fape": "fape", "sidechain_fape": "sidechain_fape", "chi": "chi_loss", "angle_norm": "angle_norm_loss"}
     for name, official in names.items():
         assert_close(case, "structure", official, parts[name])
@@ -122,8 +118,26 @@ def test_the_template_embedding_and_its_gradient_equal_the_oracle(case, plan):
     update, gradient = run(given["pair_act"], there)
     assert_close(case, "template", "embedding/as_given", update)
     assert_close(case, "template", "embedding/as_given/grad_pair", gradient[..., ::4])
-    for name, mask in {"first_off": there.at[0].set(0), "all_off": 0 * there}.items():
+    first = (jnp.arange(len(there)) == 0).astype(there.dtype)
+    for name, mask in {"first_off": there * (1 - first), "all_off": 0 * there, "first_only": there * first}.items():
         assert_close(case, "template", f"embedding/{name}", run(given["pair_act"], mask)[0])
+
+
+@PLANS
+@pytest.mark.parametrize("case", cases("template.npz"), ids=lambda c: c.name)
+def test_the_pair_representation_of_each_template_equals_the_oracle(case, plan):
+    features = inputs(case, "features.npz")
+    module = nnx.eval_shape(lambda: TemplateEmbedding(config(case), rngs=nnx.Rngs(0)))
+    load(module, case, "evoformer/template_embedding")
+    names = ("aatype", "all_atom_masks", "pseudo_beta", "pseudo_beta_mask")
+    each = {name: features[f"template_{name}"] for name in names}
+    together = pair_mask(features["seq_mask"] > 0)
+
+    @jax.jit
+    def run(each):
+        return jax.lax.map(lambda one: module.single_template_embedding(one, together, None, plan), each)
+
+    assert_close(case, "template", "template_pair", run(each))
 
 
 @cache
@@ -171,8 +185,20 @@ def test_both_passes_of_the_whole_model_equal_the_oracle(case, plan, number):
     for name in ("msa", "pair", "single"):
         assert_close(case, "model", f"recycle{number}/representations/{name}", getattr(prediction.trunk, name))
     of_residues(case, "model", f"recycle{number}/representations/structure_module", prediction.structure.act)
-    positions = "structure_module/final_atom_positions" if number else "final_atom_positions"
-    of_residues(case, "model", f"recycle{number}/{positions}", prediction.structure.atom37)
+    of_residues(case, "model", f"recycle{number}/representations/msa_first_row", prediction.trunk.msa[0])
+    if number == 0:
+        of_residues(case, "model", "recycle0/final_atom_positions", prediction.structure.atom37)
+
+
+@PLANS
+@pytest.mark.parametrize("case", cases("model.npz"), ids=lambda c: c.name)
+def test_the_structure_of_the_whole_model_equals_the_oracle(case, plan):
+    features = inputs(case, "features.npz")
+    (_, (prediction, _)), _ = run_of(case, plan)(model_of(case)[1], features, second_pass(case))
+    structure, truth, rows = prediction.structure, truth_of(features), plan.chunk.rows
+    compare_structure(case, "model", "recycle1/structure_module/", structure, truth, features, rows=rows)
+    positions = (structure.atom37[:, CA], truth.atom37[:, CA], truth.known37[:, CA])
+    of_residues(case, "model", "recycle1/lddt_ca", lddt(*positions, rows=rows))
 
 
 @PLANS
@@ -223,3 +249,6 @@ def test_logits_of_the_confidence_heads_equal_the_oracle(case):
     if model.config.aligned_error:
         pair = model.predicted_aligned_error_head(out["representations/pair"])
         assert_close(case, "model", "recycle1/predicted_aligned_error/logits", pair)
+        centres = model.predicted_aligned_error_head.centres()
+        half = (centres[1] - centres[0]) / 2
+        assert_close(case, "model", "recycle1/predicted_aligned_error/breaks", centres[:-1] - half)

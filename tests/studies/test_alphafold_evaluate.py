@@ -7,6 +7,7 @@ from elbowroom.datasets.demo.load import demo_proteins
 from elbowroom.datasets.proteins.atoms import CA
 from elbowroom.studies.alphafold_evaluate import constant_predict, evaluation_rows, scores_of, with_structure
 from elbowroom.studies.alphafold_evaluate_report import save_evaluation
+from elbowroom.studies.metrics.calibration import calibration
 from elbowroom.studies.provenance import provenance
 
 
@@ -52,9 +53,19 @@ def test_gains_are_of_the_first_predictor_over_each_other_one(proteins, tmp_path
     report = {
         "rows": rows,
         "proteins": each,
-        "calibration": {"correlation": 0.5, "error": 3.0},
+        "calibration": calibration(np.array([40.0, 60.0]), np.array([50.0, 60.0]))._asdict(),
         "provenance": provenance(),
     }
     paths = save_evaluation(tmp_path, report)
-    assert [path.suffix for path in paths] == [".md", ".csv", ".json"]
+    assert [path.suffix for path in paths] == [".md", ".csv", ".json", ".png"]
+    assert "correlation 1.00, mean error 5.0" in paths[0].read_text()
     assert len(paths[1].read_text().splitlines()) == 1 + len(proteins)
+
+
+def test_a_confidence_that_was_never_learned_is_called_so(proteins, tmp_path):
+    rows, each = evaluation_rows({"point": collapsed}, proteins[:1], lambda name: None)
+    same = calibration(np.array([50.0, 50.0]), np.array([50.0, 60.0]))._asdict()
+    report = {"rows": rows, "proteins": each, "calibration": same, "provenance": provenance()}
+    text = save_evaluation(tmp_path, report)[0].read_text()
+    assert "pLDDT is the same for all residues" in text
+    assert "nan" not in text

@@ -43,6 +43,12 @@ def test_what_a_pdb_file_cannot_hold_is_said(tmp_path, written, reason):
         assert [path.suffix for path in write_structure(written, tmp_path / "mine")] == [".cif"]
 
 
+def test_a_pdb_file_of_an_earlier_prediction_does_not_stay_beside_a_new_one_that_has_none(tmp_path):
+    write_structure(structure("MG"), tmp_path / "mine")
+    write_structure(structure("MG", 12_000.0), tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.cif"]
+
+
 @pytest.mark.parametrize("fill", [9_999.9, -999.9])
 def test_the_largest_coordinates_of_a_pdb_file_are_written(tmp_path, fill):
     _, path = write_structure(structure("MG", fill), tmp_path / "mine")

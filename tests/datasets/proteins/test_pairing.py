@@ -8,6 +8,7 @@ from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA, CB
 from elbowroom.datasets.proteins.chain import place
 from elbowroom.datasets.proteins.collect import collect
 from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.datasets.proteins.pairing import NO_RESOLUTION
 
 LONG = "MKTAYIAKQRQISFVKSHFSRQ"
 THREE = {
@@ -26,7 +27,7 @@ def pdb_chain(pdb_residue):
 
 
 def kinds(found) -> dict[str, int]:
-    return {warned.kind: warned.count for warned in found.warnings}
+    return {warned.kind: warned.count for warned in found.warnings if warned.kind != NO_RESOLUTION}
 
 
 def test_files_of_one_stem_are_one_protein_whatever_the_record_is_called(write, pdb_chain):
@@ -170,3 +171,11 @@ def test_placement_by_number_and_by_alignment_agree_where_both_can_tell():
         numbered = place(whole, seen, [int(i) + 7 for i in kept])
         np.testing.assert_array_equal(numbered.position, kept)
         assert numbered.identity == 1.0
+
+
+def test_structures_that_teach_no_confidence_are_counted(write, pdb_chain):
+    write("one.pdb", pdb_chain(LONG))
+    write("two.pdb", "REMARK   2 RESOLUTION.    1.80 ANGSTROMS.\n" + pdb_chain(LONG))
+    path = write("three.fasta", f">three\n{LONG}\n")
+    (found,) = (w for w in collect(path.parent).warnings if w.kind == NO_RESOLUTION)
+    assert (found.count, found.first) == (1, str(path.parent / "one.pdb"))

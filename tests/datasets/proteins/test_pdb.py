@@ -6,6 +6,7 @@ import pytest
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA, CB
 from elbowroom.datasets.proteins.collect import collect
 from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.datasets.proteins.pairing import NO_RESOLUTION
 
 ATOMS_ONLY = "sequence taken from the atoms, in which unresolved residues cannot be seen"
 SEVERAL = "structure with several models, first one read"
@@ -14,7 +15,7 @@ SEVERAL = "structure with several models, first one read"
 def read(path):
     found = collect(path)
     (protein,) = found.proteins
-    return protein, {warned.kind: warned.count for warned in found.warnings}
+    return protein, {warned.kind: warned.count for warned in found.warnings if warned.kind != NO_RESOLUTION}
 
 
 def seqres(names: str, chain: str = "A") -> str:

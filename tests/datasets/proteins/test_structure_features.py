@@ -85,6 +85,17 @@ def test_nine_of_ten_training_examples_are_clamped_and_all_others(family):
     assert evaluation_features(protein, SIZES)["use_clamped_fape"] == 1
 
 
+def test_crops_with_unclamped_error_start_earlier_and_all_places_are_possible(family):
+    starts = {True: [], False: []}
+    for seed in range(3000):
+        features = train(family(res=20), seed)  # five places for sixteen residues
+        starts[bool(features["use_clamped_fape"])].append(int(features["residue_index"][0]))
+    # A uniform start has mean 2 and variance 2; below a uniform last place, mean 1.
+    for clamped, mean, deviation in ((True, 2.0, 1.42), (False, 1.0, 1.3)):
+        assert np.mean(starts[clamped]) == pytest.approx(mean, abs=3 * deviation / len(starts[clamped]) ** 0.5)
+        assert set(starts[clamped]) == set(range(5))
+
+
 def test_without_structure_no_atom_is_known(family):
     features = train(family(structure=False))
     assert features["all_atom_mask"].sum() == 0
