@@ -92,6 +92,7 @@ class Predictor:
                 seq=self._sizes["clusters"],
                 extra_seq=self._sizes["extra"],
                 templates=self._sizes["templates"] if protein.templates else 0,
+                recycles=self._sizes["recycles"],
             ),
         )
         run, plan, peak = self._executable(padded, features, protein.name)

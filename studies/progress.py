@@ -68,7 +68,7 @@ def _bar(
         TimeRemainingColumn(),
     ]
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(title, total=steps, completed=start, moment="compiling the first step")
+        task = progress.add_task(title, total=steps, completed=start, moment="preparing the first step")
         yield lambda moment: progress.update(task, completed=moment.step, moment=str(moment))
 
 
@@ -76,14 +76,14 @@ def _bar(
 def _lines(
     console: Console, title: str, start: int, steps: int, clock: Callable[[], float]
 ) -> Iterator[Callable[[Moment], None]]:
-    console.print(f"{title}: compiling the first step", highlight=False, soft_wrap=True)
+    console.print(f"{title}: preparing the first step", highlight=False, soft_wrap=True)
     last, first = clock(), clock()
 
     def update(moment: Moment) -> None:
         nonlocal last, first
         now = clock()
         if moment.step == start + 1:
-            first = now  # compiling is not part of the pace
+            first = now  # preparing is not part of the pace
         elif moment.step < steps and now - last < SECONDS_BETWEEN_LINES:
             return
         last = now

@@ -140,9 +140,9 @@ class _Run:
 
     def steps_from(self, state: TrainState, asked_to_stop: Callable[[], bool]) -> TrainState:
         training, start = self.training, int(state.step)
-        step = _executable(training, state)
         progress = training_progress(self.console, training.title, start=start, steps=training.steps)
         with MetricsLog(training.out, restored_step=start) as log, progress as show:
+            step = _executable(training, state)
             for number in range(start + 1, training.steps + 1):
                 began = time.perf_counter()
                 batch = next(self.batches)

@@ -22,6 +22,10 @@ _CLAMPED: Final = 0.9
 """share of the training examples whose backbone FAPE is clamped (Jumper et al. 2021, Suppl. 1.11.5)"""
 _MOST_AVAILABLE: Final = 20
 """best templates among which training chooses (Jumper et al. 2021, Suppl. 1.2.3)"""
+_EARLIER: Final = "earlier_"
+"""Before the name of a feature: its values in the passes before the last, on a leading axis."""
+_SEEN: Final = ("msa_feat", "msa_mask", "extra_msa", "extra_msa_mask", "extra_has_deletion", "extra_deletion_value")
+"""What the network sees of an alignment; the rest of its features is for the loss of the last pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +40,11 @@ class FeatureSizes:
     """rows of the extra MSA (N_extra_seq)"""
     templates: int = 0
     """templates (N_templ; 4 in the paper)"""
+    recycles: int = 0
+    """passes before the last, which see other rows of the alignment"""
 
     def __post_init__(self) -> None:
-        if self.res < 1 or self.seq < 1 or self.extra_seq < 0 or self.templates < 0:
+        if self.res < 1 or self.seq < 1 or min(self.extra_seq, self.templates, self.recycles) < 0:
             raise ValueError(f"{self}: needs at least one residue and one sequence, and no negative number")
 
 
@@ -58,7 +64,12 @@ def training_features(protein: Protein, sizes: FeatureSizes, random: np.random.G
     available = min(len(window.templates), _MOST_AVAILABLE)
     count = min(int(random.integers(available + 1)), sizes.templates)
     chosen = [window.templates[i] for i in random.permutation(available)[:count]]
-    return {**features, **_template_features(chosen, sizes), "use_clamped_fape": _scalar(float(clamped))}
+    return {
+        **features,
+        **_template_features(chosen, sizes),
+        **_earlier_features(alignment, sizes, random),
+        "use_clamped_fape": _scalar(float(clamped)),
+    }
 
 
 def evaluation_features(protein: Protein, sizes: FeatureSizes) -> Features:
@@ -68,13 +79,17 @@ def evaluation_features(protein: Protein, sizes: FeatureSizes) -> Features:
     """
     random = np.random.default_rng(zlib.crc32(protein.name.encode()))
     window = random_crop(protein, sizes.res, random)
-    features = _features(window, window.alignment or single_row(window.sequence), sizes, random)
-    chosen = window.templates[: sizes.templates]
-    return {**features, **_template_features(chosen, sizes), "use_clamped_fape": _scalar(1.0)}
+    alignment = window.alignment or single_row(window.sequence)
+    return {
+        **_features(window, alignment, sizes, random),
+        **_template_features(window.templates[: sizes.templates], sizes),
+        **_earlier_features(alignment, sizes, random),
+        "use_clamped_fape": _scalar(1.0),
+    }
 
 
 def prediction_features(protein: Protein, sizes: FeatureSizes) -> Features:
-    """Features of the whole chain, padded to `sizes.res`: what every recycling iteration reads.
+    """Features of the whole chain, padded to `sizes.res`.
 
     Raises `ValueError` if the chain is longer than that.
     """
@@ -91,17 +106,30 @@ def feature_shapes(sizes: FeatureSizes) -> dict[str, tuple[tuple[int, ...], np.d
 
 
 def _features(protein: Protein, alignment: Alignment, sizes: FeatureSizes, random: np.random.Generator) -> Features:
-    single = _residue_features(protein)
+    return {
+        **{name: _padded(array, (sizes.res,)) for name, array in _residue_features(protein).items()},
+        **_msa_features(alignment, sizes, random),
+        "resolution": _scalar(_resolution(protein.structure)),
+    }
+
+
+def _earlier_features(alignment: Alignment, sizes: FeatureSizes, random: np.random.Generator) -> Features:
+    """Rows and corruption that each earlier pass draws anew (Jumper et al. 2021, Suppl. Algorithms 2 and 31)."""
+    if sizes.recycles == 0:
+        return {}
+    passes = [_msa_features(alignment, sizes, random) for _ in range(sizes.recycles)]
+    return {_EARLIER + name: np.stack([drawn[name] for drawn in passes]) for name in _SEEN}
+
+
+def _msa_features(alignment: Alignment, sizes: FeatureSizes, random: np.random.Generator) -> Features:
     order = np.concatenate([[0], 1 + random.permutation(alignment.num_rows - 1)])
     centres, others = order[: sizes.seq], order[sizes.seq :]
     clustered = _cluster_features(alignment, centres, others, random)
     # The order is random already: its first rows are a random sample.
     extra = _extra_features(alignment, others[: sizes.extra_seq])
     return {
-        **{name: _padded(array, (sizes.res,)) for name, array in single.items()},
         **{name: _padded(array, (sizes.seq, sizes.res)) for name, array in clustered.items()},
         **{name: _padded(array, (sizes.extra_seq, sizes.res)) for name, array in extra.items()},
-        "resolution": _scalar(_resolution(protein.structure)),
     }
 
 

@@ -88,6 +88,26 @@ def test_recycling_equals_passes_written_one_after_the_other():
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+def test_each_earlier_pass_reads_the_rows_drawn_for_it():
+    graph, arrays = graph_and_arrays()
+    parameters, features = jax.tree.map(lambda x: jnp.asarray(x, "float64"), arrays), example("float64")
+    drawn = [features["msa_feat"] * factor for factor in (0.5, 2.0, jnp.nan)]  # the third is for a pass not taken
+
+    @jax.jit
+    def once(parameters, msa, previous):
+        read = {**features, "msa_feat": msa}
+        return nnx.merge(graph, parameters)(read, None, DOUBLE, previous).recycled(features)
+
+    @jax.jit
+    def recycled_by(parameters, passes):
+        several = {**features, "earlier_msa_feat": jnp.stack(drawn)}
+        return recycle(nnx.merge(graph, parameters), several, None, DOUBLE, passes)
+
+    first = once(parameters, drawn[0], recycled_by(parameters, 0))
+    for got, want in zip(recycled_by(parameters, 2), once(parameters, drawn[1], first), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
 def test_no_gradient_flows_through_earlier_passes():
     graph, arrays = graph_and_arrays()
     doubled = jax.tree.map(lambda x: jnp.asarray(x, "float64"), arrays)

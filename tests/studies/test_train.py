@@ -179,7 +179,7 @@ def test_lines_replace_the_bar_where_there_is_no_terminal(training, tmp_path):
     with (tmp_path / "log").open("w") as file:
         train(training(), Console(file=file))
     first, second, last = (tmp_path / "log").read_text().splitlines()
-    assert first == "training: compiling the first step"
+    assert first == "training: preparing the first step"
     assert second.startswith("training: step 1/6  loss ")
     assert last.startswith("training: step 6/6  loss ")
     assert "rows/s" in last

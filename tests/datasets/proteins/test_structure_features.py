@@ -19,6 +19,7 @@ from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.structure import Structure, Template
 
 SIZES = FeatureSizes(res=16, seq=5, extra_seq=8, templates=4)
+EARLIER = ("msa_feat", "msa_mask", "extra_msa", "extra_msa_mask", "extra_has_deletion", "extra_deletion_value")
 OFFICIAL = Path(__file__).parents[2] / "oracles" / "af2" / "features.npz"
 
 
@@ -177,7 +178,7 @@ def test_templates_change_no_other_feature(templated):
 
 
 @pytest.mark.parametrize("res", [20, 27])
-def test_prediction_sees_the_whole_chain_in_every_recycle(templated, res):
+def test_prediction_sees_the_whole_chain(templated, res):
     protein = templated(2, res=20)
     sizes = replace(SIZES, res=res)
     features, again = prediction_features(protein, sizes), prediction_features(protein, sizes)
@@ -186,6 +187,24 @@ def test_prediction_sees_the_whole_chain_in_every_recycle(templated, res):
     assert features.keys() == train(protein).keys()
     for name in features:
         np.testing.assert_array_equal(features[name], again[name], err_msg=name)
+
+
+@pytest.mark.parametrize("draw", [train, lambda protein, sizes: evaluation_features(protein, sizes)])
+def test_each_earlier_pass_sees_other_rows_of_the_same_alignment(family, draw):
+    protein, shown = family(res=16, seq=200), slice(0, 23)
+    once, often = draw(protein, sizes=SIZES), draw(protein, sizes=replace(SIZES, recycles=2))
+    for name, array in once.items():
+        np.testing.assert_array_equal(often[name], array, err_msg=name)
+    rows = {tuple(row) for row in protein.alignment.msa}
+    passes = [once, *({name: often["earlier_" + name][i] for name in EARLIER} for i in range(2))]
+    assert len({features["extra_msa"].tobytes() for features in passes}) == 3
+    assert len({features["msa_feat"].tobytes() for features in passes}) == 3
+    for features in passes:
+        assert all(tuple(row) in rows for row in features["extra_msa"])
+        query = features["msa_feat"][0, :, shown].argmax(-1)
+        assert np.mean(query == indices(protein.sequence)) > 0.6  # what is not, was corrupted
+        for name in EARLIER:
+            assert (features[name].shape, features[name].dtype) == (once[name].shape, once[name].dtype)
 
 
 def test_prediction_refuses_to_cut_a_chain(family):
