@@ -80,6 +80,23 @@ def check_chunks(plan: Plan, axes: Mapping[str, Mapping[str, int]]) -> None:
             _warn(f"chunk.{field} = {size} leaves whole: {', '.join(whole)}")
 
 
+def check_groups(plan: Plan, depths: Mapping[str, int]) -> None:
+    """Compare the plan's groups with the stacks they cut.
+
+    Args:
+      depths: the stacks of the model and how many blocks each has, such as `{"Evoformer": 48, "extra MSA": 4}`.
+
+    Raises `PlanError` where every group of every stack would be a single block, computed once more for nothing.
+    """
+    groups, deepest = plan.recompute.groups, max(depths.values(), default=0)
+    if groups > 1 and groups >= deepest:
+        listed = ", ".join(f"{stack} ({depth})" for stack, depth in depths.items())
+        raise PlanError(
+            f"recompute.groups = {groups} puts no two blocks together: no stack has more blocks, of {listed}; "
+            + (f"choose a number below {deepest} or remove it" if deepest > 2 else "remove it")
+        )
+
+
 def recompute_effect(
     step_of: StepOf, plan: Plan, state: PyTree, batch: PyTree, *, compiled: Compiled | None = None
 ) -> tuple[Footprint, Footprint]:

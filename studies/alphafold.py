@@ -49,8 +49,12 @@ DROPOUT = ("msa_dropout", "pair_dropout", "structure_dropout")
 
 
 def techniques(sizes: Sizes) -> dict[str, Plan]:
-    """Plain first, then each technique alone, all exact ones together, and the same in bfloat16."""
-    groups = max(2, round(sizes["blocks"] ** 0.5))
+    """Plain first, then each technique alone, all exact ones together, and the same in bfloat16.
+
+    Stacks of one or two blocks have no groups.
+    """
+    groups = round(sizes["blocks"] ** 0.5) if sizes["blocks"] > 2 else 1
+    nested = {"nested groups": Plan(recompute=Recompute(blocks=True, groups=groups))} if groups > 1 else {}
     rows, tile = max(1, sizes["crop"] // 8), max(1, sizes["crop"] // 4)
     exact = Plan(
         recompute=Recompute(blocks=True, modules=True, groups=groups), chunk=Chunk(rows=rows, queries=tile, keys=tile)
@@ -60,7 +64,7 @@ def techniques(sizes: Sizes) -> dict[str, Plan]:
         "recompute blocks": Plan(recompute=Recompute(blocks=True)),
         "recompute modules": Plan(recompute=Recompute(modules=True)),
         "recompute both": Plan(recompute=Recompute(blocks=True, modules=True)),
-        "nested groups": Plan(recompute=Recompute(blocks=True, groups=groups)),
+        **nested,
         "chunked rows": Plan(chunk=Chunk(rows=rows)),
         "tiled attention": Plan(chunk=Chunk(queries=tile, keys=tile)),
         "all exact": exact,
@@ -212,6 +216,7 @@ def _case(
         loss=monomer.loss,
         example=lambda sizes: _shapes(_feature_sizes(sizes)),
         chunk_axes=lambda sizes: chunk_axes(dict(sizes)),
+        stacks=lambda sizes: {"Evoformer": sizes["blocks"], "extra MSA": sizes["extra_blocks"]},
         read=_read,
         demo=_demo,
         batches=_batches,

@@ -214,6 +214,13 @@ def _plots(predicted: Predicted, stem: Path) -> list[Path]:
     return plots
 
 
+def trust_in(structure: PredictedStructure) -> str:
+    """The mean confidence in words; 50 everywhere is what the head says before it has learned anything."""
+    if np.allclose(structure.confidence, 50.0, atol=1e-3):
+        return "pLDDT is 50 for all residues and says nothing: the model has never learned it"
+    return f"mean pLDDT {structure.confidence.mean():.1f}"
+
+
 def stems(proteins: Sequence[Protein], out: Path) -> list[Path]:
     """Where the files of each protein go, without their endings; the folder is made."""
     out.mkdir(parents=True, exist_ok=True)

@@ -92,6 +92,8 @@ class Case:
     """Shapes and dtypes of one example."""
     chunk_axes: Callable[[Sizes], Mapping[str, Mapping[str, int]]]
     """For each field of `Plan.chunk`, the axes that it cuts and their lengths."""
+    stacks: Callable[[Sizes], Mapping[str, int]]
+    """The stacks of equal blocks, which `Plan.recompute.groups` cuts, and how many blocks each has."""
     read: Callable[[Path, Path | None], Records]
     """Read the user's data, and structures from a second place if they are kept apart."""
     demo: Callable[[Split], Records]

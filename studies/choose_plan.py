@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-from elbowroom.memory.audit import check_chunks, check_names
+from elbowroom.memory.audit import check_chunks, check_groups, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.size import format_size, parse_size
@@ -60,7 +60,7 @@ def fitted(
         state,
         abstract_batch(case, sizes),
         budget_bytes,
-        candidates=list(dict.fromkeys(_without_idle_chunks(case, sizes, plan) for plan in LADDER)),
+        candidates=list(dict.fromkeys(_without_idle_cuts(case, sizes, plan) for plan in LADDER)),
         report=lambda trial: tell(
             f"{trial.plan}: {format_size(trial.footprint.peak)} ({trial.footprint.provenance}) "
             f"of {format_size(budget_bytes)}"
@@ -68,21 +68,25 @@ def fitted(
     )
 
 
-def _without_idle_chunks(case: Case, sizes: Sizes, plan: Plan) -> Plan:
-    """Chunks that are as long as every axis they would cut are left out: a plan says nothing that it does not do."""
+def _without_idle_cuts(case: Case, sizes: Sizes, plan: Plan) -> Plan:
+    """Chunks and groups that would cut nothing are left out: a plan says nothing that it does not do."""
     longest = {field: max(lengths.values()) for field, lengths in case.chunk_axes(sizes).items()}
     useful = {
         field: size for field, size in vars(plan.chunk).items() if size is not None and size < longest.get(field, 0)
     }
     if "queries" not in useful:
         useful.pop("keys", None)
-    return dataclasses.replace(plan, chunk=Chunk(**useful))
+    groups = plan.recompute.groups if plan.recompute.groups < max(case.stacks(sizes).values(), default=0) else 1
+    return dataclasses.replace(
+        plan, recompute=dataclasses.replace(plan.recompute, groups=groups), chunk=Chunk(**useful)
+    )
 
 
 def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:
-    """Raise `PlanError` for names that the model does not have, chunks that cut nothing, devices that are not there."""
+    """Raise `PlanError` for names that the model does not have, cuts that cut nothing, devices that are not there."""
     state_sharding(plan, sizes)
     check_chunks(plan, case.chunk_axes(sizes))
+    check_groups(plan, case.stacks(sizes))
     if not plan.recompute.save and not plan.offload.activations:
         return
     parameters = abstract_train_state(case, sizes, case.optimizer, plan).parameters

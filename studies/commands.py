@@ -25,7 +25,7 @@ from elbowroom.studies.alphafold_evaluate import (
 )
 from elbowroom.studies.alphafold_evaluate_report import evaluation_table, save_evaluation
 from elbowroom.studies.alphafold_model import trained_model, untrained
-from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, with_templates, write_prediction
+from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, trust_in, with_templates, write_prediction
 from elbowroom.studies.case import Case, Records
 from elbowroom.studies.cases import UnknownCaseError, case_named
 from elbowroom.studies.choose_plan import check_plan, choose_plan
@@ -203,7 +203,7 @@ def run_predict(
         write_prediction(predicted, stem, note)
         if obstacle := pdb_obstacle(predicted.structure):
             _say(console, f"{label}: {obstacle}")
-        _say(console, f"{label}: mean pLDDT {predicted.structure.confidence.mean():.1f}")
+        _say(console, f"{label}: {trust_in(predicted.structure)}")
     _say(console, f"predictions are in {out}")
 
 

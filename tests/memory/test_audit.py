@@ -9,7 +9,15 @@ import pytest
 import toy_stack
 from jax.ad_checkpoint import checkpoint_name
 
-from elbowroom.memory.audit import NoEffectWarning, check_chunks, check_names, check_offload, names_in, recompute_effect
+from elbowroom.memory.audit import (
+    NoEffectWarning,
+    check_chunks,
+    check_groups,
+    check_names,
+    check_offload,
+    names_in,
+    recompute_effect,
+)
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.plan import Chunk, Offload, Plan, PlanError, Recompute
@@ -107,6 +115,31 @@ def test_a_chunk_of_an_axis_that_the_model_does_not_have_is_refused():
 def test_a_chunk_of_an_axis_of_one_has_no_size_to_suggest():
     with pytest.raises(PlanError, match=r"chunk\.rows = 1 cuts nothing: .*rows \(1\); remove it"):
         check_chunks(Plan(chunk=Chunk(rows=1)), {"rows": {"rows": 1}})
+
+
+STACKS = {"Evoformer": 8, "extra MSA": 4}
+
+
+def grouped(groups: int) -> Plan:
+    return Plan(recompute=Recompute(blocks=True, groups=groups))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7])
+def test_groups_of_at_least_two_blocks_somewhere_are_silent(groups):
+    check_groups(grouped(groups), STACKS)
+
+
+@pytest.mark.parametrize("groups", [8, 20])
+def test_groups_of_single_blocks_are_refused_with_what_would_work(groups):
+    with pytest.raises(
+        PlanError, match=rf"recompute\.groups = {groups} .*Evoformer \(8\), extra MSA \(4\); choose a number below 8"
+    ):
+        check_groups(grouped(groups), STACKS)
+
+
+def test_groups_of_a_stack_too_short_for_any_have_no_number_to_suggest():
+    with pytest.raises(PlanError, match=r"recompute\.groups = 2 .*hidden \(2\); remove it"):
+        check_groups(grouped(2), {"hidden": 2})
 
 
 WIDTH, DEPTH = 64, 6

@@ -124,6 +124,7 @@ TOY = Case(
     loss=toy_loss,
     example=toy_example,
     chunk_axes=lambda sizes: {"rows": {"rows": sizes["length"]}},
+    stacks=lambda sizes: {"hidden": 1},
     read=read_toy,
     demo=lambda split: Records(items=list(range(10) if split == "train" else range(10, 16)), fingerprint=split),
     batches=ToyBatches,

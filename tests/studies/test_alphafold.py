@@ -52,8 +52,10 @@ def test_a_batch_iterator_goes_on_from_its_state():
         np.testing.assert_array_equal(got.features[name], array)
 
 
-def test_every_technique_of_a_comparison_does_something_at_its_sizes():
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 48])
+def test_every_technique_of_a_comparison_does_something_at_its_sizes(blocks):
     sizes = {name: ALPHAFOLD.compared_sizes.get(name, size.default) for name, size in ALPHAFOLD.sizes.items()}
+    sizes["blocks"] = blocks
     plans = ALPHAFOLD.techniques(sizes)
     assert next(iter(plans.values())) == Plan()
     for plan in plans.values():

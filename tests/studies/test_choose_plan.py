@@ -23,6 +23,7 @@ def test_chunks_that_cut_nothing_at_these_sizes_are_not_considered(toy, sizes):
         fitted(toy, sizes, toy.optimizer, 1, told.append)
     assert told
     assert not [line for line in told if "16 rows" in line or "queries" in line]  # the toy's only axis is 8 long
+    assert not [line for line in told if "groups" in line]  # and its only block is one
     assert [line for line in told if "4 rows" in line]
 
 

@@ -1,6 +1,7 @@
 """Prediction from a run and from a parameter file, at the plan that the memory asks for."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Plan
 from elbowroom.models.alphafold.model import AlphaFold
-from elbowroom.studies.alphafold_predict import LADDER, Predictor, is_written, stems, write_prediction
+from elbowroom.studies.alphafold_predict import LADDER, Predictor, is_written, stems, trust_in, write_prediction
 
 pytestmark = pytest.mark.xdist_group("predict")
 SIZES = {"clusters": 3, "extra": 4, "templates": 0, "recycles": 1}
@@ -47,6 +48,9 @@ def test_a_leaner_plan_gives_the_same_structure(model):
     plain, lean = (Predictor(model, SIZES, plan=plan)(PROTEINS[0]) for plan in (Plan(), LADDER[-1]))
     np.testing.assert_allclose(lean.structure.positions, plain.structure.positions, atol=1e-3)
     np.testing.assert_allclose(lean.structure.confidence, plain.structure.confidence, atol=1e-2)
+    assert trust_in(plain.structure) == f"mean pLDDT {plain.structure.confidence.mean():.1f}"
+    unlearned = replace(plain.structure, confidence=np.full_like(plain.structure.confidence, 50.0))
+    assert "says nothing" in trust_in(unlearned)
 
 
 def test_what_no_plan_can_hold_is_refused_with_what_it_needs(model):
