@@ -108,7 +108,8 @@ def train(
 @app.command(
     epilog="Examples:\n\n"
     "elbowroom footprint alphafold --size crop=256\n\n"
-    "elbowroom footprint alphafold --size crop=256 --plan plan.toml --how compiled --json"
+    "elbowroom footprint alphafold --size crop=256 --plan plan.toml --how compiled --json\n\n"
+    "elbowroom footprint alphafold --size crop=384 --device rtx4090 --how compiled"
 )
 def footprint(
     case: Case,
@@ -118,12 +119,23 @@ def footprint(
         Literal["formula", "compiled", "measured"],
         typer.Option(help="At once by formula, by the compiler's account, or by running two steps."),
     ] = "formula",
+    device: Annotated[
+        str | None, typer.Option(help="Whether it fits this device, and by its own compiler; see `elbowroom devices`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Memory of one train step, by part."""
     from elbowroom.studies.commands import run_footprint
 
-    run_footprint(case, size_texts=size or [], plan_file=plan, how=how, as_json=as_json)
+    run_footprint(case, size_texts=size or [], plan_file=plan, how=how, on=device, as_json=as_json)
+
+
+@app.command(epilog="Examples:\n\nelbowroom devices\n\nelbowroom devices --json")
+def devices(as_json: Json = False) -> None:
+    """Accelerators that a footprint can be asked for, with their memory and speed."""
+    from elbowroom.studies.commands import run_devices
+
+    run_devices(as_json=as_json)
 
 
 @app.command(

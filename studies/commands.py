@@ -13,6 +13,7 @@ from rich.console import Console
 from elbowroom.datasets.proteins.check import check
 from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.memory.budget import BudgetError
+from elbowroom.memory.devices.profile import DeviceError, device, device_keys
 from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.models.alphafold.weights import WeightsError, published_names
@@ -34,7 +35,8 @@ from elbowroom.studies.compare_report import save_comparison, table_of
 from elbowroom.studies.deepmind import save_deepmind
 from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
-from elbowroom.studies.footprint_report import PART_COLUMNS, How, footprint_row, part_rows
+from elbowroom.studies.device_report import DEVICE_CAPTION, DEVICE_COLUMNS
+from elbowroom.studies.footprint_report import PART_COLUMNS, How, device_row, footprint_row, part_rows, verdict
 from elbowroom.studies.interrupt import StoppedError
 from elbowroom.studies.progress import counting
 from elbowroom.studies.provenance import provenance, provenance_line
@@ -42,17 +44,20 @@ from elbowroom.studies.run_folder import RunError, inspect_folder
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.structure_files import StructureError, pdb_obstacle
 from elbowroom.studies.table import Column, terminal_table
+from elbowroom.studies.target_process import TargetError
 from elbowroom.studies.train import DivergedError, Training, train
 
 USER_MISTAKES = (
     BudgetError,
     CaseSizeError,
     DataError,
+    DeviceError,
     DivergedError,
     PlanError,
     RunError,
     SizeError,
     StructureError,
+    TargetError,
     UnknownCaseError,
     WeightsError,
 )
@@ -115,18 +120,37 @@ def run_train(
     _say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
 
 
-def run_footprint(name: str, *, size_texts: list[str], plan_file: Path | None, how: How, as_json: bool) -> None:
-    case = case_named(name)
+def run_footprint(
+    name: str, *, size_texts: list[str], plan_file: Path | None, how: How, on: str | None, as_json: bool
+) -> None:
+    case, console = case_named(name), _progress_console()
     sizes = chosen_sizes(case.sizes, size_texts)
     plan = case.plan if plan_file is None else Plan.load(plan_file)
     check_plan(case, sizes, plan)
-    row = footprint_row(case, sizes, plan, how)
+    if on is None:
+        row = footprint_row(case, sizes, plan, how)
+    else:
+        with console.status(f"{how} for {on}"):
+            row = device_row(case, sizes, plan, how, device(on))
     if as_json:
         _print_json(row)
         return
     title = f"{name} ({', '.join(f'{size} {value}' for size, value in sizes.items())}), {plan}"
     caption = f"{how}: {row['footprint']['detail']}. {provenance_line(row['provenance'])}."
     _table_console().print(terminal_table(title, PART_COLUMNS, part_rows(row["footprint"]), caption))
+    if on is not None:
+        _say(console, verdict(row))
+
+
+def run_devices(*, as_json: bool) -> None:
+    """Print every device; in JSON with the source of each number."""
+    profiles = [device(key) for key in device_keys()]
+    if as_json:
+        _print_json([profile.to_dict() for profile in profiles])
+        return
+    _table_console().print(
+        terminal_table("devices", DEVICE_COLUMNS, [{"profile": p} for p in profiles], DEVICE_CAPTION)
+    )
 
 
 def run_compare(

@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from elbowroom.memory.audit import check_offload, recompute_effect
+from elbowroom.memory.devices.profile import DeviceError, DeviceProfile
 from elbowroom.memory.footprint.compiled import compile_step
+from elbowroom.memory.footprint.flops import flops
 from elbowroom.memory.footprint.footprint import PARTS, Footprint
 from elbowroom.memory.footprint.formula import formula_footprint
 from elbowroom.memory.footprint.measured import measure_step
@@ -19,6 +21,7 @@ from elbowroom.studies.optimizer import make_optimizer
 from elbowroom.studies.provenance import result_row
 from elbowroom.studies.sizes import Sizes
 from elbowroom.studies.table import Column
+from elbowroom.studies.target_process import target_footprint
 from elbowroom.studies.train import step_of
 
 type How = Literal["formula", "compiled", "measured"]
@@ -28,6 +31,43 @@ def footprint_row(case: Case, sizes: Sizes, plan: Plan, how: How) -> dict[str, A
     """One result row with a `footprint` by part. Warns where the plan's recompute or offload came to nothing."""
     found = {"formula": _formula, "compiled": _compiled, "measured": _measured}[how](case, sizes, plan)
     return result_row(case=case.name, sizes=sizes, plan=plan, how=how, footprint=found.to_dict())
+
+
+def device_row(case: Case, sizes: Sizes, plan: Plan, how: How, target: DeviceProfile) -> dict[str, Any]:
+    """The same on another device: by the formula, which knows no device, or by the device's own compiler.
+
+    Raises `DeviceError` for a measurement, and what `target_footprint` raises.
+    """
+    if how == "measured":
+        raise DeviceError(
+            f"a footprint is measured where the device is; for {target.key} use --how formula or compiled"
+        )
+    found = _formula(case, sizes, plan) if how == "formula" else target_footprint(case, sizes, plan, target)
+    return result_row(
+        case=case.name,
+        sizes=sizes,
+        plan=plan,
+        how=how,
+        device=target.key,
+        usable_bytes=target.usable_memory,
+        device_bytes=found.peak,
+        host_bytes=found.host,
+        fits=found.peak <= target.usable_memory,
+        flops=_flops(case, sizes, plan),
+        plain_flops=_flops(case, sizes, Plan()),
+        footprint=found.to_dict(),
+    )
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """Whether a `device_row` fits, in words."""
+    needed, usable = format_size(row["device_bytes"]), format_size(row["usable_bytes"])
+    fits = "fits" if row["fits"] else "does not fit"
+    share = row["flops"] / row["plain_flops"]
+    return (
+        f"{needed} {fits} the {usable} that a program can have on {row['device']} ({row['how']}); "
+        f"{row['flops']:.3g} floating-point operations, {share:.2f} of the plain step's"
+    )
 
 
 def part_rows(footprint: dict[str, Any]) -> list[dict[str, Any]]:
@@ -42,6 +82,11 @@ PART_COLUMNS = [Column("part", lambda row: row["part"]), Column("size", lambda r
 def _formula(case: Case, sizes: Sizes, plan: Plan) -> Footprint:
     state = abstract_train_state(case, sizes, case.optimizer, plan)
     return formula_footprint(step_of(case, sizes, case.optimizer)(plan), state, abstract_batch(case, sizes))
+
+
+def _flops(case: Case, sizes: Sizes, plan: Plan) -> int:
+    state, batch = abstract_train_state(case, sizes, case.optimizer, plan), abstract_batch(case, sizes)
+    return flops(jax.make_jaxpr(step_of(case, sizes, case.optimizer)(plan))(state, batch))
 
 
 def _compiled(case: Case, sizes: Sizes, plan: Plan) -> Footprint:

@@ -20,14 +20,26 @@ class Compiled(NamedTuple):
 def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Compiled:
     """Compile `step`, donating the state, and read the compiler's own account of its memory.
 
-    The peak is argument + output + temporary - alias. The compiler's field named peak is not used: it leaves the
-    temporaries out on CPU and adds host bytes on accelerators.
-
     Args:
       step: what `make_step` gives.
       state, batch: arrays, or `jax.ShapeDtypeStruct`s in their place.
     """
-    executable = jax.jit(step, donate_argnums=0).lower(state, batch).compile()
+    detail = f"{jax.default_backend()}, jax {jax.__version__}"
+    return compile_lowered(lower_step(step, state, batch), state, batch, detail=detail)
+
+
+def lower_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Any:
+    """The program that a compiler is given."""
+    return jax.jit(step, donate_argnums=0).lower(state, batch)
+
+
+def compile_lowered(lowered: Any, state: PyTree, batch: PyTree, *, detail: str) -> Compiled:
+    """Compile what `lower_step` gives; `detail` says with what.
+
+    The peak is argument + output + temporary - alias. The compiler's field named peak is not used: it leaves the
+    temporaries out on CPU and adds host bytes on accelerators.
+    """
+    executable = lowered.compile()
     analysis = _account(executable)
     footprint = Footprint.of_step(
         state,
@@ -37,7 +49,7 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
         outputs=analysis.output_size_in_bytes - analysis.alias_size_in_bytes,
         host=_host_bytes(analysis),
         provenance="compiled",
-        detail=f"{jax.default_backend()}, jax {jax.__version__}",
+        detail=detail,
     )
     return Compiled(executable, footprint)
 

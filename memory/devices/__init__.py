@@ -1,0 +1,1 @@
+"""Accelerators as data: one TOML file each."""

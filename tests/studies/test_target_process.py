@@ -1,0 +1,84 @@
+"""A compiler that refuses, crashes or is not there is one line, never the end."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from elbowroom.memory.devices.profile import DeviceError, device
+from elbowroom.memory.footprint import target
+from elbowroom.memory.footprint.footprint import PARTS, Footprint
+from elbowroom.memory.plan import Plan
+from elbowroom.studies.footprint_report import device_row, verdict
+from elbowroom.studies.target_process import TargetError, answer_of
+
+FOUND = Footprint(**dict.fromkeys((*PARTS, "host", "peak"), 7), provenance="compiled", detail="a compiler")
+
+
+def command(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_the_last_line_is_the_answer():
+    answer = json.dumps({"footprint": FOUND.to_dict()})
+    assert answer_of(command(f"print('loading'); print({answer!r})"), "card") == FOUND
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        (
+            """print('{"refused": "RESOURCE_EXHAUSTED: 20 GiB of 16 GiB"}')""",
+            "card: RESOURCE_EXHAUSTED: 20 GiB of 16 GiB",
+        ),
+        ("import os; os._exit(9)", "card: the compiler ended with code 9: it said nothing"),
+        ("import os; os.abort()", "card: the compiler ended with code -6: it said nothing"),
+        ("raise SystemExit('no such opcode')", "card: the compiler ended with code 1: no such opcode"),
+        ("pass", "card: the compiler ended with code 0: it said nothing"),
+    ],
+    ids=["refused", "died", "aborted", "failed", "silent"],
+)
+def test_what_is_no_answer_is_told_in_the_compilers_words(code, complaint):
+    with pytest.raises(TargetError, match=re.escape(complaint)):
+        answer_of(command(code), "card")
+
+
+def test_a_compiler_that_is_not_installed_is_named_with_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(target, "PACKAGES", {"cuda": "no-such-compiler"})
+    with pytest.raises(DeviceError, match=r"rtx4090 needs no-such-compiler: pip install 'elbowroom\[compilers\]'"):
+        target.compiler(device("rtx4090"))
+
+
+def test_a_device_that_no_compiler_knows_is_refused():
+    with pytest.raises(DeviceError, match="no compiler here knows v100-32"):
+        target.compiler(device("v100-32"))
+
+
+def test_the_compiler_is_told_of_a_card_what_its_data_sheet_says():
+    """Against a description that was tried with XLA's CUDA compiler."""
+    text = target.cuda_description(device("rtx4090"))
+    for field in (
+        *("threads_per_block_limit: 1024", "threads_per_warp: 32", "shared_memory_per_block: 49152"),
+        *("shared_memory_per_core: 102400", "threads_per_core_limit: 1536", "core_count: 128", "fpus_per_core: 128"),
+        *("block_dim_limit_x: 2147483647", "block_dim_limit_y: 65535", "block_dim_limit_z: 65535"),
+        *("memory_bandwidth: 1008000000000", "l2_cache_size: 75497472", "clock_rate_ghz: 2.52"),
+        *("shared_memory_per_block_optin: 101376", "cuda_compute_capability { major: 8 minor: 9 }"),
+        *("registers_per_core_limit: 65536", "registers_per_block_limit: 65536", "runtime_version { major: 13"),
+    ):
+        assert field in text
+
+
+def test_a_footprint_by_formula_says_whether_a_device_holds_it(toy):
+    sizes = {name: size.default for name, size in toy.sizes.items()}
+    row = device_row(toy, sizes, Plan(), "formula", device("rtx4090"))
+    assert (row["device"], row["usable_bytes"], row["fits"]) == ("rtx4090", int(23.5 * 2**30), True)
+    assert row["device_bytes"] == row["footprint"]["peak"] > 0
+    assert "fits the 23.5 GiB that a program can have on rtx4090 (formula)" in verdict(row)
+    assert row["flops"] == row["plain_flops"] > 0
+
+
+def test_a_measurement_elsewhere_is_refused(toy):
+    sizes = {name: size.default for name, size in toy.sizes.items()}
+    with pytest.raises(DeviceError, match="measured where the device is"):
+        device_row(toy, sizes, Plan(), "measured", device("rtx4090"))
