@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elbowroom.memory.footprint.compiled import compiled_footprint
+from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.footprint.formula import formula_footprint
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
@@ -68,7 +68,7 @@ def row(plan: Plan, sizes: Sizes) -> dict[str, Any]:
     settings = ALPHAFOLD.optimizer
     state, batch = abstract_train_state(ALPHAFOLD, sizes, settings, plan), abstract_batch(ALPHAFOLD, sizes)
     step = step_of(ALPHAFOLD, sizes, settings)(plan)
-    formula, compiled = formula_footprint(step, state, batch), compiled_footprint(step, state, batch)
+    formula, compiled = formula_footprint(step, state, batch), compile_step(step, state, batch).footprint
     return result_row(
         case=ALPHAFOLD.name,
         sizes=sizes,

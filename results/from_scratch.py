@@ -7,46 +7,32 @@ Writes `from_scratch.md`, `.csv` and `.json` beside this file. Interrupted, the 
 """
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-from elbowroom.studies.alphafold import ALPHAFOLD_SMALL
-from elbowroom.studies.commands import run_evaluate, run_train
-
 STEPS = 5_000
 HERE = Path(__file__).parent
-RUN = HERE / "runs" / "from_scratch"
-EVALUATION = HERE / "runs" / "from_scratch_evaluation"
+RUN, EVALUATION = (HERE / "runs" / name for name in ("from_scratch", "from_scratch_evaluation"))
 
 
 def main() -> None:
-    train, test = (Path(text) for text in sys.argv[1:]) if len(sys.argv) == 3 else (None, None)
-    run_train(
-        ALPHAFOLD_SMALL.name,
-        data=train,
-        structures=None,
-        plan_file=None,
-        budget=None,
-        steps=STEPS,
-        out=RUN,
-        resume=RUN.exists(),
-        size_texts=[],
-        seed=0,
-        checkpoint_every=500,
-        start=None,
-    )
-    run_evaluate(
-        ALPHAFOLD_SMALL.name,
-        parameters=RUN,
-        data=test,
-        structures=None,
-        budget=None,
-        size_texts=[],
-        out=EVALUATION,
-        as_json=False,
-    )
+    folders = sys.argv[1:]
+    if len(folders) not in (0, 2):
+        sys.exit("give a folder to train on and one to evaluate on, or neither for the embedded chains")
+    train, test = (["--data", folder] for folder in folders) if folders else ([], [])
+    resume = ["--resume"] if RUN.exists() else []
+    elbowroom("train", "alphafold-small", "--steps", str(STEPS), "--out", str(RUN), *train, *resume)
+    elbowroom("evaluate", "alphafold-small", "--params", str(RUN), "--out", str(EVALUATION), *test)
     for ending in ("md", "csv", "json"):
         shutil.copy(EVALUATION / f"evaluation.{ending}", HERE / f"from_scratch.{ending}")
+
+
+def elbowroom(*arguments: str) -> None:
+    """Run the command as a user does, and end with its exit code where it fails."""
+    code = subprocess.run([sys.executable, "-m", "elbowroom.studies", *arguments]).returncode
+    if code:
+        sys.exit(code)
 
 
 if __name__ == "__main__":

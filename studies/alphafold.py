@@ -53,7 +53,7 @@ def techniques(sizes: Sizes) -> dict[str, Plan]:
 
     Stacks of one or two blocks have no groups.
     """
-    groups = round(sizes["blocks"] ** 0.5) if sizes["blocks"] > 2 else 1
+    groups = round(sizes["blocks"] ** 0.5)
     nested = {"nested groups": Plan(recompute=Recompute(blocks=True, groups=groups))} if groups > 1 else {}
     rows, tile = max(1, sizes["crop"] // 8), max(1, sizes["crop"] // 4)
     exact = Plan(

@@ -5,6 +5,7 @@ while saving falls back to the one before.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from elbowroom.studies.run_folder import RunError, RunSettings
 
 @contextmanager
 def open_checkpoints(folder: Path) -> Iterator[ocp.CheckpointManager]:
-    """The checkpoints in `folder`/checkpoints."""
+    """The checkpoints in `folder`/checkpoints; raises `RunError` where the metrics of one are damaged."""
 
     def mean_loss(metrics: dict[str, float]) -> float:
         return metrics["mean_loss"]
@@ -36,7 +37,12 @@ def open_checkpoints(folder: Path) -> Iterator[ocp.CheckpointManager]:
         best_mode="min",
         preservation_policy=preservation_policy.AnyPreservationPolicy(keep),
     )
-    with ocp.CheckpointManager((folder / "checkpoints").absolute(), options=options) as manager:
+    directory = (folder / "checkpoints").absolute()
+    try:
+        manager = ocp.CheckpointManager(directory, options=options)
+    except (ValueError, KeyError, OSError) as error:
+        raise _damaged(_unreadable(directory), error) from None
+    with manager:
         yield manager
 
 
@@ -66,7 +72,7 @@ def restore_latest(
 ) -> tuple[TrainState, dict[str, Any]]:
     """The latest train state, in the dtypes of `abstract`, and the state of the data iterator.
 
-    Raises `RunError` when there is no complete checkpoint.
+    Raises `RunError` when there is no complete checkpoint, or its files are damaged.
     """
     step = manager.latest_step()
     if step is None:
@@ -77,11 +83,28 @@ def restore_latest(
 
     leaves = jax.tree.map(placed, jax.eval_shape(_plain, abstract))
     target = _named(leaves)
-    found = manager.restore(
-        step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
-    )
+    wanted = ocp.args.Composite(state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
+    try:
+        found = manager.restore(step, args=wanted)
+    except (ValueError, KeyError, OSError) as error:
+        raise _damaged(Path(manager.directory) / str(step), error) from None
     bare = jax.tree.unflatten(jax.tree.structure(leaves), [found["state"][name] for name in target])
     return bare._replace(key=jax.random.wrap_key_data(bare.key)), found["run"]["data"]
+
+
+def _damaged(checkpoint: Path, error: Exception) -> RunError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0][:160]  # what follows is the driver's settings
+    return RunError(f"{checkpoint} is damaged ({reason}); move it away, and the checkpoint before it is used")
+
+
+def _unreadable(directory: Path) -> Path:
+    """The checkpoint whose metrics cannot be read; orbax reads them all and does not say which it was."""
+    for path in sorted(directory.glob("*/metrics/metrics")):
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            return path.parent.parent
+    return directory
 
 
 def _plain(state: TrainState) -> TrainState:

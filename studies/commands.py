@@ -14,6 +14,7 @@ from elbowroom.datasets.proteins.check import check
 from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.devices.profile import DeviceError, device, device_keys
+from elbowroom.memory.footprint.compiled import NoAccountError
 from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.models.alphafold.weights import WeightsError, published_names
@@ -53,6 +54,7 @@ USER_MISTAKES = (
     DataError,
     DeviceError,
     DivergedError,
+    NoAccountError,
     PlanError,
     RunError,
     SizeError,

@@ -43,6 +43,8 @@ def device_row(case: Case, sizes: Sizes, plan: Plan, how: How, target: DevicePro
             f"a footprint is measured where the device is; for {target.key} use --how formula or compiled"
         )
     found = _formula(case, sizes, plan) if how == "formula" else target_footprint(case, sizes, plan, target)
+    if how == "compiled":
+        check_offload(plan, found)
     return result_row(
         case=case.name,
         sizes=sizes,

@@ -25,6 +25,20 @@ UNITS = {
 }
 """What a profile may state. Rates are peaks without sparsity, links are one way."""
 NEEDED = ("memory", "usable_memory", "memory_bandwidth")
+TARGETS: Mapping[str, Mapping[str, type]] = {
+    "tpu": {"topology": str},
+    "cuda": {
+        "compute_capability": list,
+        "core_count": int,
+        "fpus_per_core": int,
+        "threads_per_core_limit": int,
+        "shared_memory_per_core": int,
+        "shared_memory_per_block_optin": int,
+        "l2_cache_size": int,
+        "clock_rate_ghz": float,
+    },
+}
+"""What each platform's compiler must be told"""
 
 
 class DeviceError(ValueError):
@@ -94,8 +108,26 @@ def read_profile(path: Path) -> DeviceProfile:
     if missing:
         raise DeviceError(f"{path}: [numbers] lacks {', '.join(missing)}")
     quantities = {key: _quantity(path, key, value) for key, value in numbers.items()}
-    target = MappingProxyType(content.get("target", {}))
+    target = MappingProxyType(_target(path, content.get("target", {})))
     return DeviceProfile(key=path.stem, name=name, numbers=MappingProxyType(quantities), target=target)
+
+
+def _target(path: Path, content: Any) -> dict[str, Any]:
+    if content == {}:
+        return {}
+    platform = content.get("platform") if isinstance(content, dict) else None
+    if not isinstance(platform, str) or platform not in TARGETS:
+        raise DeviceError(f"{path}: target.platform = {platform!r} must be one of {', '.join(TARGETS)}")
+    kinds = {"platform": str, **TARGETS[platform]}
+    if content.keys() != kinds.keys():
+        raise DeviceError(f"{path}: [target] must hold exactly {', '.join(kinds)}")
+    for key, kind in kinds.items():
+        if type(content[key]) is not kind:
+            raise DeviceError(f"{path}: target.{key} = {content[key]!r} must be of type {kind.__name__}")
+    capability = content.get("compute_capability", [0, 0])
+    if [type(part) for part in capability] != [int, int]:
+        raise DeviceError(f"{path}: target.compute_capability = {capability!r} must be two whole numbers")
+    return content
 
 
 def _quantity(path: Path, key: str, content: Any) -> Quantity:

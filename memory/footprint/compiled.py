@@ -9,6 +9,10 @@ from jaxtyping import PyTree
 from elbowroom.memory.footprint.footprint import Footprint
 
 
+class NoAccountError(ValueError):
+    """A backend whose compiler does not say what its programs hold."""
+
+
 class Compiled(NamedTuple):
     """A train step ready to run, and what it will hold."""
 
@@ -62,16 +66,10 @@ def compile_forward(function: Callable[..., Any], *arguments: PyTree) -> tuple[C
     return executable, held - analysis.alias_size_in_bytes
 
 
-def compiled_footprint(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Footprint:
-    """What the compiled step holds, by part."""
-    return compile_step(step, state, batch).footprint
-
-
 def _account(executable: Any) -> Any:
     analysis = executable.memory_analysis()
     if analysis is None:
-        backend = jax.default_backend()
-        raise NotImplementedError(f"the {backend} backend does not report memory; use the formula or a measurement")
+        raise NoAccountError("this compiler does not report memory; use --how formula, or measured on the device")
     return analysis
 
 

@@ -87,7 +87,7 @@ def torsions(aatype: Residues, positions: Atoms37, mask: Bool[Array, "res 37"]) 
         return atoms, known
 
     omega, phi = four((table.CA, table.C), (table.N, table.CA)), four((table.C,), (table.N, table.CA, table.C))
-    psi = four((), (table.N, table.CA, table.C, table.O))
+    psi = four((), (table.N, table.CA, table.C, table.OXYGEN))
     atoms = jnp.concatenate([jnp.stack([omega[0], phi[0], psi[0]], axis=1), side], axis=1)
     exists = jnp.concatenate([jnp.stack([omega[1], phi[1], psi[1]], axis=1), side_known], axis=1)
     sin_cos = _angle(atoms)

@@ -20,7 +20,7 @@ ATOM37: Final = (
     *("SD", "CE", "CE1", "CE2", "CE3", "NE", "NE1", "NE2", "OE1", "OE2", "CH2", "NH1", "NH2", "OH", "CZ", "CZ2"),
     *("CZ3", "NZ", "OXT"),
 )
-N, CA, C, CB, O = 0, 1, 2, 3, 4  # noqa: E741
+N, CA, C, CB, OXYGEN = 0, 1, 2, 3, 4
 """Columns of the backbone and CB among the 37."""
 N14, CA14, C14, SULFUR14 = 0, 1, 2, 5
 """Columns among the 14; the last is cysteine's."""
@@ -84,7 +84,7 @@ CHI_ATOMS, CHI_EXISTS, CHI_SYMMETRIC = _chi_tables()
 def _group_atoms() -> Int32[np.ndarray, "21 8 3"]:
     """Columns of three atoms that define each group's frame: on the negative x axis, origin, in the xy plane."""
     atoms = np.zeros((TYPES, 8, 3), np.int32)
-    atoms[:UNKNOWN, 0], atoms[:UNKNOWN, PSI] = (C, CA, N), (CA, C, O)
+    atoms[:UNKNOWN, 0], atoms[:UNKNOWN, PSI] = (C, CA, N), (CA, C, OXYGEN)
     atoms[:, CHI:] = CHI_ATOMS[:, :, 1:]
     return atoms
 

@@ -146,6 +146,10 @@ WIDTH, DEPTH = 64, 6
 UNROLLED_OPTIMIZER = optax.sgd(0.1)
 
 
+def twice(x, w):
+    return jnp.tanh(x @ w) @ w
+
+
 def unrolled_step(barrier: bool):
     """Layers outside any loop: without a barrier the compiler finds that it has computed them before."""
 
@@ -153,10 +157,8 @@ def unrolled_step(barrier: bool):
         def loss(weights, example, key):
             x = example
             for layer in range(DEPTH):
-                block = lambda x, w: jnp.tanh(x @ w) @ w  # noqa: E731
-                if plan.recompute.blocks:
-                    block = jax.checkpoint(block, prevent_cse=barrier)
-                x = block(x, weights[layer])
+                again = plan.recompute.blocks
+                x = (jax.checkpoint(twice, prevent_cse=barrier) if again else twice)(x, weights[layer])
             return jnp.square(x).mean(), {}
 
         return make_step(loss, UNROLLED_OPTIMIZER, plan)

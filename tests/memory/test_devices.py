@@ -16,6 +16,12 @@ memory_bandwidth = { value = 1e12, unit = "B/s", confidence = "derived", source 
 """
 
 
+TARGET = (
+    "{{ platform = 'cuda', compute_capability = {}, core_count = 1, fpus_per_core = 1, threads_per_core_limit = 1, "
+    "shared_memory_per_core = 1, shared_memory_per_block_optin = 1, l2_cache_size = 1, clock_rate_ghz = {} }}"
+)
+
+
 def test_the_cards_of_labs_and_clouds_are_known():
     assert device_keys() == [
         *("a100-40", "a100-80", "b200", "h100", "h200", "rtx3090", "rtx4090"),
@@ -80,6 +86,20 @@ def test_a_device_is_one_file(tmp_path):
         ("2_000", "0", "numbers.memory.value = 0 must be a number above 0"),
         ("2_000", "inf", "numbers.memory.value = inf must be a number above 0"),
         ("2_000", "true", "numbers.memory.value = True must be a number above 0"),
+        ("[numbers]", "target = 3\n[numbers]", "target.platform = None must be one of tpu, cuda"),
+        ("[numbers]", "target.platform = 'rocm'\n[numbers]", "target.platform = 'rocm' must be one of tpu, cuda"),
+        ("[numbers]", "target.platform = 'tpu'\n[numbers]", "[target] must hold exactly platform, topology"),
+        (
+            "[numbers]",
+            f"target = {TARGET.format('9', '1.9')}\n[numbers]",
+            "compute_capability = 9 must be of type list",
+        ),
+        ("[numbers]", f"target = {TARGET.format('[9]', '1.9')}\n[numbers]", "must be two whole numbers"),
+        (
+            "[numbers]",
+            f"target = {TARGET.format('[9, 0]', '2')}\n[numbers]",
+            "clock_rate_ghz = 2 must be of type float",
+        ),
     ],
 )
 def test_a_broken_file_is_named_with_its_key(tmp_path, old, new, complaint):

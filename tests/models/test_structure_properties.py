@@ -12,6 +12,7 @@ from elbowroom.models.alphafold.fape import fape
 from elbowroom.models.alphafold.geometry import Rigid, apply, compose, rotation_of, spread, unit
 from elbowroom.models.alphafold.recycle import recycle
 from elbowroom.models.alphafold.residues import ATOM14_PLACE, ATOM37, RESIDUES
+from elbowroom.models.alphafold.violations import Connections, PerAtom, Violations
 
 DOUBLE = Plan(precision=Precision(compute="float64"))
 
@@ -140,3 +141,16 @@ def test_both_folders_name_the_37_atoms_alike():
     from elbowroom.datasets.proteins.atoms import ATOM37 as READ
 
     assert ATOM37 == READ
+
+
+@pytest.mark.parametrize("kind", ["connection", "clash", "within"])
+def test_a_residue_with_any_kind_of_violation_is_counted(kind):
+    one, none, zero = jnp.zeros((3, 14), bool).at[1, 4].set(True), jnp.zeros((3, 14), bool), jnp.zeros(())
+    broken = {name: one if name == kind else none for name in ("connection", "clash", "within")}
+    found = Violations(
+        Connections(zero, zero, zero, jnp.zeros(3), broken["connection"].any(-1)),
+        PerAtom(jnp.zeros((3, 14)), broken["clash"]),
+        zero,
+        PerAtom(jnp.zeros((3, 14)), broken["within"]),
+    )
+    np.testing.assert_array_equal(found.per_residue(), [False, True, False])

@@ -38,6 +38,15 @@ def test_batches_have_the_shapes_that_footprints_assume():
     assert len(batch.names) == 2
 
 
+def test_a_step_is_given_rows_for_every_earlier_pass():
+    for recycles in (0, 3):
+        sizes = {**SIZES, "recycles": recycles}
+        shapes, (_, held_out) = ALPHAFOLD.example(sizes), ALPHAFOLD.held_out(ALPHAFOLD.demo("test"), sizes)[0]
+        rows = [shape.shape[0] for name, shape in shapes.items() if name.startswith("earlier_")]
+        assert rows == [recycles] * (6 if recycles else 0)
+        assert {name: array.shape for name, array in held_out.items()} == {n: s.shape for n, s in shapes.items()}
+
+
 def test_a_batch_iterator_goes_on_from_its_state():
     records = ALPHAFOLD.demo("train")
     first = ALPHAFOLD.batches(records, SIZES, 3)

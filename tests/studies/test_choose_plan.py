@@ -3,8 +3,8 @@
 import pytest
 
 from elbowroom.memory.budget import BudgetError
-from elbowroom.memory.plan import Chunk, Plan
-from elbowroom.studies.choose_plan import choose_plan, compiled_step_of, fitted
+from elbowroom.memory.plan import Chunk, Plan, PlanError, Recompute
+from elbowroom.studies.choose_plan import check_plan, choose_plan, compiled_step_of, fitted
 from elbowroom.studies.sizes import Sizes
 
 
@@ -25,6 +25,11 @@ def test_chunks_that_cut_nothing_at_these_sizes_are_not_considered(toy, sizes):
     assert not [line for line in told if "16 rows" in line or "queries" in line]  # the toy's only axis is 8 long
     assert not [line for line in told if "groups" in line]  # and its only block is one
     assert [line for line in told if "4 rows" in line]
+
+
+def test_a_plan_whose_groups_group_nothing_is_refused(toy, sizes):
+    with pytest.raises(PlanError, match=r"recompute\.groups = 2 puts no two blocks together: .*hidden \(1\)"):
+        check_plan(toy, sizes, Plan(recompute=Recompute(blocks=True, groups=2)))
 
 
 def test_the_defaults_plan_is_used_when_nothing_is_asked_for(toy, sizes):

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from tiny_alphafold import tiny_model
 
+from elbowroom.datasets.proteins.features import prediction_features
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Plan
 from elbowroom.models.alphafold.model import AlphaFold
+from elbowroom.studies import alphafold_predict
 from elbowroom.studies.alphafold_predict import LADDER, Predictor, is_written, stems, trust_in, write_prediction
 
 pytestmark = pytest.mark.xdist_group("predict")
@@ -51,6 +53,18 @@ def test_a_leaner_plan_gives_the_same_structure(model):
     assert trust_in(plain.structure) == f"mean pLDDT {plain.structure.confidence.mean():.1f}"
     unlearned = replace(plain.structure, confidence=np.full_like(plain.structure.confidence, 50.0))
     assert "says nothing" in trust_in(unlearned)
+
+
+def test_every_pass_of_a_prediction_is_given_rows_of_its_own(model, monkeypatch):
+    asked = []
+
+    def spied(protein, sizes):
+        asked.append(prediction_features(protein, sizes))
+        return asked[-1]
+
+    monkeypatch.setattr(alphafold_predict, "prediction_features", spied)
+    Predictor(model, SIZES, plan=Plan())(PROTEINS[1])
+    assert asked[0]["earlier_msa_feat"].shape == (SIZES["recycles"], *asked[0]["msa_feat"].shape)
 
 
 def test_what_no_plan_can_hold_is_refused_with_what_it_needs(model):

@@ -3,13 +3,14 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from elbowroom.memory.devices.profile import DeviceError, device
 from elbowroom.memory.footprint import target
 from elbowroom.memory.footprint.footprint import PARTS, Footprint
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.plan import Plan, Recompute
 from elbowroom.studies.footprint_report import device_row, verdict
 from elbowroom.studies.target_process import TargetError, answer_of
 
@@ -32,12 +33,16 @@ def test_the_last_line_is_the_answer():
             """print('{"refused": "RESOURCE_EXHAUSTED: 20 GiB of 16 GiB"}')""",
             "card: RESOURCE_EXHAUSTED: 20 GiB of 16 GiB",
         ),
+        (
+            """print('{"footprint": {}}'); raise SystemExit(3)""",
+            "card: the compiler ended with code 3: it said nothing",
+        ),
         ("import os; os._exit(9)", "card: the compiler ended with code 9: it said nothing"),
         ("import os; os.abort()", "card: the compiler ended with code -6: it said nothing"),
         ("raise SystemExit('no such opcode')", "card: the compiler ended with code 1: no such opcode"),
         ("pass", "card: the compiler ended with code 0: it said nothing"),
     ],
-    ids=["refused", "died", "aborted", "failed", "silent"],
+    ids=["refused", "answered and failed", "died", "aborted", "failed", "silent"],
 )
 def test_what_is_no_answer_is_told_in_the_compilers_words(code, complaint):
     with pytest.raises(TargetError, match=re.escape(complaint)):
@@ -76,6 +81,16 @@ def test_a_footprint_by_formula_says_whether_a_device_holds_it(toy):
     assert row["device_bytes"] == row["footprint"]["peak"] > 0
     assert "fits the 23.5 GiB that a program can have on rtx4090 (formula)" in verdict(row)
     assert row["flops"] == row["plain_flops"] > 0
+
+
+def test_a_card_too_small_and_a_recompute_are_told(toy):
+    sizes, card = {name: size.default for name, size in toy.sizes.items()}, device("rtx4090")
+    usable = replace(card.numbers["usable_memory"], value=100.0)
+    small = replace(card, numbers={**card.numbers, "usable_memory": usable})
+    row = device_row(toy, sizes, Plan(recompute=Recompute(blocks=True)), "formula", small)
+    assert not row["fits"]
+    assert row["flops"] > row["plain_flops"]
+    assert "does not fit the 100 B that a program can have on rtx4090" in verdict(row)
 
 
 def test_a_measurement_elsewhere_is_refused(toy):
