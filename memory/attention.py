@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from elbowroom.memory.chunk import accumulator, after, num_slices, put, slice_bounds, take
+from elbowroom.memory.chunk import accumulator, num_slices, put, slice_bounds, take, zeros_after
 from elbowroom.memory.precision import wide
 
 MASKED = -1e9
@@ -82,8 +82,8 @@ def _tiled_forward(tile: Tile, query: Query, key: Keys, value: Keys, mask: Any, 
         part, most, sums = _read(tile[1], take(query, start, size, 1), key, value, mask, _part(bias, start, size, 1))
         return (put(out, part, start, 1), put(highest, most, start, 2), put(total, sums, start, 2)), None
 
-    zeros = jnp.zeros((row, head, length), statistics)
-    query, empty = after(query, (jnp.zeros(query.shape, query.dtype), zeros, zeros))
+    statistic = jax.ShapeDtypeStruct((row, head, length), statistics)
+    query, empty = zeros_after(query, (query, statistic, statistic))
     read, _ = jax.lax.scan(some_queries, empty, jnp.arange(num_slices(length, size)))
     out, highest, total = checkpoint_name(read, "attention")
     return out, (query, key, value, mask, bias, out, highest, total)
@@ -144,8 +144,8 @@ def _tiled_backward(tile: Tile, saved: Any, cotangent: Query) -> tuple[Any, ...]
             to_bias = put(to_bias, take(to_bias, start, size, 1) + part_bias, start, 1)
         return (to_query, to_key, to_value, to_bias), None
 
-    zeros = (jnp.zeros_like(query), accumulator(key), accumulator(value), None if bias is None else accumulator(bias))
-    cotangent, zeros = after(cotangent, zeros)
+    zeros = (query, accumulator(key), accumulator(value), None if bias is None else accumulator(bias))
+    cotangent, zeros = zeros_after(cotangent, zeros)
     (to_query, to_key, to_value, to_bias), _ = jax.lax.scan(some_queries, zeros, jnp.arange(num_slices(length, size)))
     to_bias = None if bias is None else to_bias.astype(bias.dtype)
     return to_query, to_key.astype(key.dtype), to_value.astype(value.dtype), None, to_bias
@@ -172,9 +172,10 @@ def _unread(size: int, key: Keys, value: Keys, mask: Any, of: Any, to_key: Array
             to_bias = _add(to_bias, to_logits.sum(0), start, 2)
         return (to_query, to_key, to_value, to_bias), None
 
-    to_bias = None if bias is None else accumulator(bias)
+    zeros = (accumulator(query), None if bias is None else accumulator(bias))
+    cotangent, (to_query, to_bias) = zeros_after(cotangent, zeros)
     (to_query, to_key, to_value, to_bias), _ = jax.lax.scan(
-        some_keys, (accumulator(query), to_key, to_value, to_bias), jnp.arange(num_slices(length, size))
+        some_keys, (to_query, to_key, to_value, to_bias), jnp.arange(num_slices(length, size))
     )
     return to_query, to_key, to_value, to_bias
 

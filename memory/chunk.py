@@ -84,18 +84,20 @@ def inexact(tree: PyTree) -> tuple[list[Array], Callable[..., PyTree]]:
     return [leaf for c, leaf in zip(chosen, leaves, strict=True) if c], replace
 
 
-def accumulator(like: Array) -> Array:
-    """Zeros to add up many small parts in: float32 at least."""
-    return jnp.zeros(like.shape, wide(like.dtype))
+def accumulator(like: Array) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of what adds up many small parts of `like`: float32 at least."""
+    return jax.ShapeDtypeStruct(like.shape, wide(like.dtype))
 
 
-def after[First, Then](first: First, then: Then) -> tuple[First, Then]:
-    """Let `then` exist only once `first` does.
+def zeros_after[First](first: First, like: PyTree) -> tuple[First, PyTree]:
+    """Zeros shaped as `like`, which come into being only once `first` has.
 
-    The compiler schedules constants as early as it can: without this the zeros that every loop of a step starts from
-    would all be alive at once.
+    The compiler schedules constants as early as it can, and shares equal ones: otherwise the zeros that every loop of
+    a step starts from would all be alive at once, and be copied for each loop. So they are spread from a number that
+    it cannot know to be zero.
     """
-    return jax.lax.optimization_barrier((first, then))
+    first, zero = jax.lax.optimization_barrier((first, jnp.zeros((), jnp.float32)))
+    return first, jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), like)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -108,8 +110,8 @@ def _mapped(pure: Callable[..., PyTree], size: int, rows: tuple[PyTree, ...], sh
         return jax.tree.map(lambda whole, piece: put(whole, piece, start), out, part), None
 
     piece = jax.eval_shape(pure, shared, *jax.tree.map(lambda x: x[:size], rows))
-    empty = jax.tree.map(lambda x: jnp.zeros((length, *x.shape[1:]), x.dtype), piece)
-    rows, empty = after(rows, empty)
+    whole = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), piece)
+    rows, empty = zeros_after(rows, whole)
     return jax.lax.scan(one, empty, jnp.arange(num_slices(length, size)))[0]
 
 
@@ -145,8 +147,7 @@ def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotange
             [total + part.astype(total.dtype) for total, part in zip(to_shared, part_shared, strict=True)],
         ), None
 
-    zeros = ([jnp.zeros_like(x) for x in row_leaves], [accumulator(x) for x in shared_leaves])
-    cotangent, zeros = after(cotangent, zeros)
+    cotangent, zeros = zeros_after(cotangent, (row_leaves, [accumulator(x) for x in shared_leaves]))
     (to_rows, to_shared), _ = jax.lax.scan(one, zeros, jnp.arange(num_slices(length, size)))
     to_shared = [total.astype(like.dtype) for total, like in zip(to_shared, shared_leaves, strict=True)]
     return put_rows(to_rows, lambda _: None), put_shared(to_shared, lambda _: None)

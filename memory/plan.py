@@ -36,7 +36,8 @@ class Recompute:
     modules: bool = False
     """Keep only the inputs of each module of a block, so that one module's inside is alive at a time."""
     groups: int = 1
-    """Cut each stack into this many groups and keep only the inputs of groups (needs `blocks`; saves no names)."""
+    """Cut each stack into this many groups and keep only the inputs of groups (needs `blocks`; saves no names).
+    A stack with fewer blocks is one group."""
     save: tuple[str, ...] = ()
     """Names of activations inside a block to keep all the same (needs `blocks`)."""
 
@@ -59,13 +60,21 @@ class Offload:
 
     activations: tuple[str, ...] = ()
     """Names of activations moved to the host between forward and backward (needs `recompute.blocks`)."""
+    optimizer: bool = False
+    """The optimizer's state of stacked layers; the update fetches one layer at a time."""
+    parameters: bool = False
+    """The parameters of stacked layers, and their gradients; every block fetches its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerState:
     """How the optimizer's running moments are held."""
 
+    rule: Literal["adam", "adam-8bit", "adafactor", "lion"] = "adam"
+    """Adam with moments in float32, or in 8 bits block by block; or optax's rules that hold less, each with a learning
+    rate of its own. Only the first gives the plain program's updates."""
     first_moment: Literal["float32", "bfloat16"] = "float32"
+    """Of Adam."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +156,12 @@ _SPOKEN = {
         + (f" saving {', '.join(s.save)}" if s.save else "")
     ),
     "chunk": lambda s: "chunk " + ", ".join(f"{value} {name}" for name, value in vars(s).items() if value is not None),
-    "offload": lambda s: f"offload {', '.join(s.activations)} to host",
-    "optimizer": lambda s: f"first moment in {s.first_moment}",
+    "offload": lambda s: (
+        "offload "
+        + ", ".join([*s.activations, *(part for part in ("optimizer", "parameters") if getattr(s, part))])
+        + " to host"
+    ),
+    "optimizer": lambda s: f"first moment in {s.first_moment}" if s.rule == "adam" else s.rule,
     "mesh": lambda s: f"{s.data} devices",
 }
 
@@ -195,7 +208,7 @@ def _allowed(hint: Any, value: Any) -> str | None:
 
 
 def _check_contradictions(plan: Plan) -> None:
-    recompute, chunk, offload = plan.recompute, plan.chunk, plan.offload
+    recompute, chunk, offload, optimizer = plan.recompute, plan.chunk, plan.offload, plan.optimizer
     both = set(recompute.save) & set(offload.activations)
     contradictions = [
         (
@@ -214,6 +227,11 @@ def _check_contradictions(plan: Plan) -> None:
             "recompute.blocks = true",
         ),
         (chunk.keys is not None and chunk.queries is None, f"chunk.keys = {chunk.keys}", "chunk.queries"),
+        (
+            optimizer.first_moment != "float32" and optimizer.rule != "adam",
+            f"optimizer.first_moment = {optimizer.first_moment!r}",
+            "optimizer.rule = 'adam'",
+        ),
     ]
     for contradicted, found, needed in contradictions:
         if contradicted:
@@ -224,6 +242,12 @@ def _check_contradictions(plan: Plan) -> None:
             raise PlanError(
                 f"{key} = {list(names)} contradicts recompute.groups = {recompute.groups}: groups keep their inputs "
                 f"and nothing else; remove one of the two"
+            )
+    for key in ("optimizer", "parameters"):
+        if getattr(offload, key) and optimizer.rule in ("adam-8bit", "adafactor"):
+            raise PlanError(
+                f"offload.{key} = true contradicts optimizer.rule = {optimizer.rule!r}, whose state is not cut layer by "
+                "layer; use 'adam' or 'lion', or remove one of the two"
             )
     if both:
         name = sorted(both)[0]

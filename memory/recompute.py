@@ -11,6 +11,7 @@ import jax
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, PyTree
 
+from elbowroom.memory.offload import fetched
 from elbowroom.memory.plan import Offload, Plan, Recompute
 
 type Block = Callable[[PyTree, PyTree], PyTree]
@@ -32,10 +33,10 @@ def scan_blocks(block: Block, activations: PyTree, stacked: PyTree, plan: Plan) 
     recompute = plan.recompute
 
     def body(carry: PyTree, layer: PyTree) -> tuple[PyTree, None]:
-        return block(carry, layer), None
+        return block(carry, fetched(layer)), None
 
     depth = jax.tree.leaves(stacked)[0].shape[0]
-    size = -(-depth // recompute.groups)
+    size = -(-depth // recompute.groups) if depth >= recompute.groups else depth
     # In a loop forward and backward are apart and cannot be merged. But the compiler unrolls a loop of one step,
     # and without a barrier it would then undo the recomputation.
     body = recomputed_block(body, plan, barrier=size == 1)

@@ -9,6 +9,7 @@ import optax
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from elbowroom.memory.offload import beside, fetched, update_of
 from elbowroom.memory.plan import Plan
 
 type Loss = Callable[[PyTree, PyTree, Array], tuple[Array, dict[str, Array]]]
@@ -42,10 +43,10 @@ def make_step(
         parameters: PyTree, example: PyTree, key: Key[Array, ""]
     ) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
         (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(parameters, example, key)
-        norm = optax.tree.norm(gradient)
+        norm = optax.tree.norm(fetched(gradient))
         if clip_norm is not None:
             scale = jnp.minimum(1.0, clip_norm / jnp.maximum(norm, 1e-12)).astype(norm.dtype)
-            gradient = jax.tree.map(lambda g: g * scale.astype(g.dtype), gradient)
+            gradient = _each(lambda g: g * scale.astype(g.dtype), gradient)
         return gradient, {"loss": value, "gradient_norm": norm, **metrics}
 
     def mean_gradient(parameters: PyTree, batch: PyTree, keys: Key[Array, "batch"]) -> tuple[PyTree, dict[str, Any]]:
@@ -53,24 +54,31 @@ def make_step(
         if count == 1:
             return example_gradient(parameters, jax.tree.map(lambda x: x[0], batch), keys[0])
         first = jax.eval_shape(example_gradient, parameters, jax.tree.map(lambda x: x[0], batch), keys[0])
-        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), first)
+        gradient, metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), first)
+        zeros = jax.tree.map(beside, gradient, parameters), metrics
 
         def add(total: PyTree, one: tuple[PyTree, Key[Array, ""]]) -> tuple[PyTree, None]:
-            return jax.tree.map(jnp.add, total, example_gradient(parameters, *one)), None
+            return _each(jnp.add, total, example_gradient(parameters, *one)), None
 
         total, _ = jax.lax.scan(add, zeros, (batch, keys))
-        return jax.tree.map(lambda x: x / count, total)
+        return _each(lambda x: x / count, total)
+
+    update = update_of(optimizer)
 
     def step(state: TrainState, batch: PyTree) -> tuple[TrainState, dict[str, Array]]:
         count = jax.tree.leaves(batch)[0].shape[0]
         keys = jax.random.split(jax.random.fold_in(state.key, state.step), count)
         spread = _spread_over_devices(mean_gradient, plan)
         gradient, metrics = spread(state.parameters, batch, keys)
-        updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.parameters)
-        parameters = optax.apply_updates(state.parameters, updates)
+        parameters, optimizer_state = update(gradient, state.optimizer, state.parameters)
         return TrainState(state.step + 1, parameters, optimizer_state, state.key), metrics
 
     return step
+
+
+def _each(function: Callable[..., Array], *trees: PyTree) -> PyTree:
+    """Array by array on the device, the result where the first argument is."""
+    return jax.tree.map(lambda *leaves: beside(function(*fetched(leaves)), leaves[0]), *trees)
 
 
 def _spread_over_devices(mean_gradient: Callable[..., Any], plan: Plan) -> Callable[..., Any]:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+from jax.sharding import SingleDeviceSharding
 
 from elbowroom.memory.audit import check_chunks, check_groups, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.size import format_size, parse_size
+from elbowroom.memory.offload import shardings
 from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.memory.step import TrainState, initial_state
 from elbowroom.studies.case import Case, abstract_batch
@@ -101,10 +103,15 @@ def compiled_step_of(case: Case, sizes: Sizes, settings: OptimizerSettings, plan
 
 
 def abstract_train_state(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> TrainState:
-    """Shapes and dtypes of the train state; nothing is allocated."""
+    """Shapes and dtypes of the train state, and what of it waits in host memory; nothing is allocated."""
+    optimizer = make_optimizer(settings, plan)
 
-    def state() -> TrainState:
+    def start() -> TrainState:
         key = jax.random.key(0)
-        return initial_state(case.parameters(sizes, key), make_optimizer(settings, plan), key)
+        return initial_state(case.parameters(sizes, key), optimizer, key)
 
-    return jax.eval_shape(state)
+    state = jax.eval_shape(start)
+    if not plan.offload.optimizer and not plan.offload.parameters:
+        return state
+    places = shardings(state, optimizer, plan, SingleDeviceSharding(jax.devices()[0]))
+    return jax.tree.map(lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), state, places)

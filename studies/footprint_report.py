@@ -108,8 +108,9 @@ def _measured(case: Case, sizes: Sizes, plan: Plan) -> Footprint:
         key = jax.random.key(0)
         return initial_state(case.parameters(sizes, key), make_optimizer(case.optimizer, plan), key)
 
-    shapes = abstract_batch(case, sizes)
+    shapes, state = abstract_batch(case, sizes), abstract_train_state(case, sizes, case.optimizer, plan)
     batch = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in shapes.items()}
-    compiled = compile_step(step_of(case, sizes, case.optimizer)(plan), jax.eval_shape(start), shapes)
-    state, _ = compiled.executable(start(), batch)
+    compiled = compile_step(step_of(case, sizes, case.optimizer)(plan), state, shapes)
+    placed = jax.tree.map(lambda leaf, like: jax.device_put(leaf, like.sharding), start(), state)
+    state, _ = compiled.executable(placed, batch)
     return measure_step(compiled.executable, state, batch).footprint

@@ -1,4 +1,4 @@
-"""AlphaFold's optimizer: Adam with a linear warm-up and one late decay of the learning rate."""
+"""AlphaFold's optimizer: Adam, or what a plan puts in its place, with a warm-up and one late decay of the rate."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.optimizer import scale_by_adam_8bit
+from elbowroom.memory.plan import OptimizerState, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +61,26 @@ def averaging(decay: float) -> optax.GradientTransformation:
     return optax.GradientTransformation(init, update)
 
 
+def _rule(settings: OptimizerSettings, held: OptimizerState) -> optax.GradientTransformation:
+    beta1, beta2, epsilon = settings.beta1, settings.beta2, settings.epsilon
+    if held.rule == "adam-8bit":
+        return scale_by_adam_8bit(beta1, beta2, epsilon)
+    if held.rule == "adafactor":
+        return optax.chain(optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0))
+    if held.rule == "lion":
+        return optax.scale_by_lion(beta1, beta2)
+    return optax.scale_by_adam(beta1, beta2, epsilon, mu_dtype=jnp.dtype(held.first_moment))
+
+
 def averaged_parameters(optimizer_state: PyTree) -> PyTree:
     """What evaluation and prediction use."""
     return optax.tree.get(optimizer_state, "average")
 
 
 def make_optimizer(settings: OptimizerSettings, plan: Plan) -> optax.GradientTransformation:
-    """Adam as an update rule; `plan` says in which dtype the first moment waits. Clipping belongs to the step."""
-    adam = optax.scale_by_adam(
-        settings.beta1, settings.beta2, settings.epsilon, mu_dtype=jnp.dtype(plan.optimizer.first_moment)
-    )
+    """The update rule that `plan` names, Adam unless it says otherwise. Clipping belongs to the step."""
     rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, jnp.asarray(step)))
-    chain = optax.chain(adam, rate, averaging(settings.average))
+    chain = optax.chain(_rule(settings, plan.optimizer), rate, averaging(settings.average))
 
     def update(updates: optax.Updates, state: optax.OptState, params: optax.Params | None = None) -> tuple[Any, Any]:
         with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers, which strict mode refuses

@@ -15,6 +15,8 @@ from rich.console import Console
 
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.resident import reset_high_water
+from elbowroom.memory.offload import shardings
+from elbowroom.memory.offload_check import require_sound_offload
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.memory.step import TrainState, initial_state, make_step
 from elbowroom.studies.case import Batch, Batches, Case, Records, abstract_batch
@@ -72,6 +74,8 @@ def train(training: Training, console: Console) -> TrainState:
     `DivergedError` at a loss that is not finite, `StoppedError` after Ctrl-C.
     """
     sharding = state_sharding(training.plan, training.sizes)
+    if training.plan.offload.activations:
+        require_sound_offload()
     claim_folder(training.out, training.settings, resume=training.resume)
     (training.out / "plan.toml").write_text(training.plan.to_toml(), encoding="utf-8")
     reset_high_water()
@@ -82,7 +86,10 @@ def train(training: Training, console: Console) -> TrainState:
             state, data_state = restore_latest(checkpoints, abstract_state(training), sharding)
             batches.set_state(data_state)
         else:
-            state = jax.device_put(fresh_state(training), sharding)
+            state = fresh_state(training)
+        optimizer = make_optimizer(training.optimizer, training.plan)
+        state = jax.device_put(state, shardings(state, optimizer, training.plan, sharding))
+        if not training.resume:
             run.save(state)
         state = run.steps_from(state, lambda: wish.stop)
     if wish.stop and int(state.step) < training.steps:
@@ -190,12 +197,13 @@ class _Run:
 
 def _executable(training: Training, state: TrainState) -> Callable[..., Any]:
     """The step compiled for shapes, not arrays: fresh and restored states run the very same program."""
-    several = training.plan.mesh.data > 1
+    several, offload = training.plan.mesh.data > 1, training.plan.offload
+    elsewhere = several or offload.optimizer or offload.parameters
     if training.compiled is not None and not several:
         return training.compiled.executable
 
     def shape(leaf: jax.Array) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding if several else None)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding if elsewhere else None)
 
     step = step_of(training.case, training.sizes, training.optimizer)(training.plan)
     return compile_step(step, jax.tree.map(shape, state), abstract_batch(training.case, training.sizes)).executable

@@ -20,7 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from elbowroom.memory.devices.profile import DeviceError, DeviceProfile
-from elbowroom.memory.footprint.compiled import compile_lowered, lower_step
+from elbowroom.memory.footprint.compiled import compile_lowered, in_host_memory, lower_step
 from elbowroom.memory.footprint.footprint import Footprint
 
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
@@ -46,7 +46,8 @@ def compile_for(
     sharding = target_sharding(device)
 
     def placed(leaf: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        own = sharding.with_memory_kind("pinned_host") if in_host_memory(leaf) else sharding
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=own)
 
     state, batch = jax.tree.map(placed, state), jax.tree.map(placed, batch)
     lowered, detail = lower_step(step, state, batch), f"{device.name}, {compiler(device)}, jax {jax.__version__}"

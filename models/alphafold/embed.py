@@ -100,11 +100,11 @@ def distance_one_hot(
     return inside.astype(squared.dtype)
 
 
-def no_previous(config: AlphaFoldConfig, features: Features) -> Previous:
-    """Zeros: what the first pass starts from."""
-    length, dtype = features["target_feat"].shape[0], features["target_feat"].dtype
+def no_previous(config: AlphaFoldConfig, features: Features, plan: Plan) -> Previous:
+    """Zeros: what the first pass starts from; positions in the features' dtype, representations in the plan's."""
+    length, dtype = features["target_feat"].shape[0], jnp.dtype(plan.precision.compute)
     return Previous(
-        jnp.zeros((length, 3), dtype),
+        jnp.zeros((length, 3), features["target_feat"].dtype),
         jnp.zeros((length, config.msa_channels), dtype),
         jnp.zeros((length, length, config.pair_channels), dtype),
     )

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute
+from elbowroom.memory.recompute import recomputed_block
 from elbowroom.models.alphafold.atoms import pseudo_beta
 from elbowroom.models.alphafold.confidence import AlignedErrorHead, ExperimentallyResolvedHead, LDDTHead
 from elbowroom.models.alphafold.config import AlphaFoldConfig
@@ -66,10 +67,17 @@ class Evoformer(Embedder):
     ) -> Representations:
         together = pair_mask(features["seq_mask"] > 0)
         keys = (None, None, None) if key is None else jax.random.split(key, 3)
-        msa, pair = self.first_msa(features, previous, plan), self.first_pair(features, previous, plan)
+        with_templates = self.config.templates and len(features["template_mask"]) > 0
+
+        def first_pair(previous: Previous) -> Float[Array, "res res c_z"]:
+            pair = self.first_pair(features, previous, plan)
+            if with_templates:
+                pair = pair + self.template_embedding(pair, features, together, keys[2], plan)
+            return pair
+
+        msa, pair = self.first_msa(features, previous, plan), recomputed_block(first_pair, plan, barrier=True)(previous)
         sequences, mask = len(msa), features["msa_mask"] > 0
-        if self.config.templates and len(features["template_mask"]):
-            pair = pair + self.template_embedding(pair, features, together, keys[2], plan)
+        if with_templates:
             rows, known = self.template_rows(features, plan)
             msa, mask = jnp.concatenate([msa, rows]), jnp.concatenate([mask, known])
         extra, valid = self.extra_msa(features, plan), features["extra_msa_mask"] > 0
@@ -105,7 +113,7 @@ class AlphaFold(nnx.Module):
     ) -> Prediction:
         """One pass over one protein; `key` None switches dropout off, `previous` None starts from zeros."""
         keys = (None, None) if key is None else jax.random.split(key)
-        trunk = self.evoformer(features, previous or no_previous(self.config, features), keys[0], plan)
+        trunk = self.evoformer(features, previous or no_previous(self.config, features, plan), keys[0], plan)
         mask = features["seq_mask"] > 0
         structure = self.structure_module(trunk.single, trunk.pair, features["aatype"], mask, keys[1], plan)
         return Prediction(trunk, structure)

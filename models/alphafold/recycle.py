@@ -30,7 +30,7 @@ def recycle(
         found = prediction.recycled(features)
         return jax.tree.map(lambda new, old: new.astype(old.dtype), found, previous)
 
-    return jax.lax.stop_gradient(jax.lax.fori_loop(0, passes, one, no_previous(model.config, features)))
+    return jax.lax.stop_gradient(jax.lax.fori_loop(0, passes, one, no_previous(model.config, features, plan)))
 
 
 def of_pass(features: Features, number: Int[Array, ""] | int) -> Features:

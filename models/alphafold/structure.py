@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import wide
 from elbowroom.memory.recompute import recomputed_block
@@ -137,7 +138,7 @@ class StructureModule(nnx.Module):
         """`mask` is True for residues, False for padding; `key` None switches dropout off."""
         dtype = wide(single.dtype)
         initial = self.single_layer_norm(single.astype(dtype))
-        edges = self.pair_layer_norm(pair.astype(dtype))
+        edges = map_rows(lambda rows: self.pair_layer_norm(rows.astype(dtype)), pair, size=plan.chunk.rows)
         start = _Fold(
             self.initial_projection(initial),
             jnp.tile(jnp.asarray([[1, 0, 0, 0]], dtype), (len(aatype), 1)),

@@ -9,7 +9,7 @@ from elbowroom.memory.attention import MASKED
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute, wide
-from elbowroom.memory.recompute import recomputed_block, recomputed_module
+from elbowroom.memory.recompute import recomputed_module
 from elbowroom.models.alphafold import residues as table
 from elbowroom.models.alphafold.atoms import torsions
 from elbowroom.models.alphafold.attention import TriangleAttention
@@ -109,7 +109,8 @@ class SingleTemplateEmbedding(nnx.Module):
             return self.embedding2d(to_compute(pair * parts[-1].astype(beta.dtype), plan.precision))
 
         pair = map_rows(rows, beta, letters, known, whole, size=plan.chunk.rows)
-        return self.output_layer_norm(self.template_pair_stack(pair, mask, key, plan))
+        pair = self.template_pair_stack(pair, mask, key, plan)
+        return map_rows(self.output_layer_norm, pair, size=plan.chunk.rows)
 
 
 class TemplateAttention(nnx.Module):
@@ -165,7 +166,7 @@ class TemplateEmbedding(nnx.Module):
             own = None if key is None else jax.random.fold_in(key, template[1])
             return self.single_template_embedding(template[0], mask, own, plan)
 
-        pairs = jax.lax.map(recomputed_block(one, plan), (each, jnp.arange(len(there))))
+        pairs = jax.lax.map(one, (each, jnp.arange(len(there))))
 
         def rows(some: Array, templates: Array) -> Float[Array, "row res c_z"]:
             return self.attention(some, templates, there)
