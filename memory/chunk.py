@@ -7,11 +7,12 @@ The last slice is moved back to end at the axis' end; rows it shares with its pr
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
@@ -21,20 +22,53 @@ type Rows = Callable[..., PyTree]
 """A function of slices: every argument and result has the rows on its first axis."""
 
 
-def map_rows(function: Rows, *rows: PyTree, size: int | None) -> PyTree:
+def map_rows(function: Rows, *rows: PyTree, size: int | None, axes: tuple[int, ...] = (), out_axis: int = 0) -> PyTree:
     """Apply `function` to `size` rows of the arguments at a time; the result does not depend on `size`.
 
     Args:
       function: maps arrays `[row, ...]` to arrays `[row, ...]`, each row independent of the others. It may close
         over anything, parameters and traced arrays included: gradients reach those too.
-      rows: arrays, or trees of arrays, with equal first axes.
+      rows: arrays, or trees of arrays, with equally many rows.
       size: rows held at a time; None, or a size no smaller than the axis, is the plain call.
+      axes: for each argument the axis along which its rows lie, 0 where left out. To go over the columns of an array
+        this way takes no transposed copy of it.
+      out_axis: the same for the results.
     """
-    length = jax.tree.leaves(rows)[0].shape[0]
+    given, structure = jax.tree.flatten(rows)
+    spread = [a for a, tree in zip(axes or (0,) * len(rows), rows, strict=True) for _ in jax.tree.leaves(tree)]
+    length = given[0].shape[spread[0]]
+
+    def on_rows(*slices: Array) -> PyTree:
+        return function(*structure.unflatten(slices))
+
     if size is None or size >= length:
-        return function(*rows)
-    pure, shared = hoist(function, *jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), rows))
-    return _mapped(pure, size, rows, shared)
+        whole = on_rows(*(jnp.moveaxis(x, axis, 0) for x, axis in zip(given, spread, strict=True)))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, 0, out_axis), whole)
+    pure, shared = hoist(on_rows, *(_sliced(x, size, axis) for x, axis in zip(given, spread, strict=True)))
+    return _mapped(pure, _Cut(size, tuple(spread), out_axis), given, shared)
+
+
+class _Cut(NamedTuple):
+    """How arrays are cut: rows at a time, and the axes along which the rows of arguments and results lie."""
+
+    size: int
+    axes: tuple[int, ...]
+    out_axis: int
+
+    def bounds(self, rows: list[Array], index: Int[Array, ""]) -> tuple[Int[Array, ""], Bool[Array, "row"]]:
+        return slice_bounds(self.length(rows), self.size, index)
+
+    def length(self, rows: list[Array]) -> int:
+        return rows[0].shape[self.axes[0]]
+
+    def indices(self, rows: list[Array]) -> Int[Array, "slice"]:
+        return jnp.arange(num_slices(self.length(rows), self.size))
+
+
+def _sliced(array: Array, size: int, axis: int) -> jax.ShapeDtypeStruct:
+    """The shape of a slice, rows first."""
+    rest = array.shape[:axis] + array.shape[axis + 1 :]
+    return jax.ShapeDtypeStruct((size, *rest), array.dtype)
 
 
 def hoist(function: Callable[..., PyTree], *like: PyTree) -> tuple[Callable[..., PyTree], list[Array]]:
@@ -70,6 +104,24 @@ def put(array: Shaped[Array, "..."], part: Shaped[Array, "..."], start: Int[Arra
     return jax.lax.dynamic_update_slice_in_dim(array, part.astype(array.dtype), start, axis)
 
 
+def _cut_out(array: Shaped[Array, "..."], start: Int[Array, ""], size: int, axis: int) -> Shaped[Array, "row ..."]:
+    """Some rows, and rows first.
+
+    Left alone, a compiler gives the whole array the order of axes that the arithmetic on a slice prefers, which takes
+    a second copy of the whole: so the slice is made to have the order in which arrays are written. On CPU arrays
+    always have it, and its compiler is not to be asked: that of jax 0.12 crashes.
+    """
+    as_written = Layout(tuple(range(array.ndim)))
+    part = jax.lax.platform_dependent(
+        take(array, start, size, axis), cpu=lambda x: x, default=lambda x: with_layout_constraint(x, as_written)
+    )
+    return jnp.moveaxis(part, axis, 0)
+
+
+def _put_back(array: Shaped[Array, "..."], part: Shaped[Array, "row ..."], start: Int[Array, ""], axis: int) -> Array:
+    return put(array, jnp.moveaxis(part, 0, axis), start, axis)
+
+
 def inexact(tree: PyTree) -> tuple[list[Array], Callable[..., PyTree]]:
     """The leaves that have gradients, and how to put others in their place (None elsewhere keeps the leaf)."""
     leaves, structure = jax.tree.flatten(tree)
@@ -101,46 +153,49 @@ def zeros_after[First](first: First, like: PyTree) -> tuple[First, PyTree]:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _mapped(pure: Callable[..., PyTree], size: int, rows: tuple[PyTree, ...], shared: list[Array]) -> PyTree:
-    length = jax.tree.leaves(rows)[0].shape[0]
-
+def _mapped(pure: Callable[..., PyTree], cut: _Cut, rows: list[Array], shared: list[Array]) -> PyTree:
     def one(out: PyTree, index: Int[Array, ""]) -> tuple[PyTree, None]:
-        start, _ = slice_bounds(length, size, index)
-        part = pure(shared, *jax.tree.map(lambda x: take(x, start, size), rows))
-        return jax.tree.map(lambda whole, piece: put(whole, piece, start), out, part), None
+        start, _ = cut.bounds(rows, index)
+        part = pure(shared, *(_cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)))
+        return jax.tree.map(lambda whole, piece: _put_back(whole, piece, start, cut.out_axis), out, part), None
 
-    piece = jax.eval_shape(pure, shared, *jax.tree.map(lambda x: x[:size], rows))
-    whole = jax.tree.map(lambda x: jax.ShapeDtypeStruct((length, *x.shape[1:]), x.dtype), piece)
-    rows, empty = zeros_after(rows, whole)
-    return jax.lax.scan(one, empty, jnp.arange(num_slices(length, size)))[0]
+    def whole(piece: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        shape = list(piece.shape[1:])
+        shape.insert(cut.out_axis, cut.length(rows))
+        return jax.ShapeDtypeStruct(tuple(shape), piece.dtype)
+
+    pieces = (_sliced(x, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True))
+    rows, empty = zeros_after(rows, jax.tree.map(whole, jax.eval_shape(pure, shared, *pieces)))
+    return jax.lax.scan(one, empty, cut.indices(rows))[0]
 
 
-def _mapped_forward(pure: Callable[..., PyTree], size: int, rows: Any, shared: Any) -> tuple[PyTree, tuple[Any, Any]]:
-    return _mapped(pure, size, rows, shared), (rows, shared)
+def _mapped_forward(
+    pure: Callable[..., PyTree], cut: _Cut, rows: list[Array], shared: list[Array]
+) -> tuple[PyTree, tuple[Any, Any]]:
+    return _mapped(pure, cut, rows, shared), (rows, shared)
 
 
-def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotangent: PyTree) -> tuple[PyTree, PyTree]:
+def _mapped_backward(pure: Callable[..., PyTree], cut: _Cut, saved: Any, cotangent: PyTree) -> tuple[PyTree, PyTree]:
     rows, shared = saved
-    length = jax.tree.leaves(rows)[0].shape[0]
     row_leaves, put_rows = inexact(rows)
+    axes = [axis for x, axis in zip(rows, cut.axes, strict=True) if jnp.issubdtype(x.dtype, jnp.inexact)]
     shared_leaves, put_shared = inexact(shared)
 
     def one(carry: tuple[list[Array], list[Array]], index: Int[Array, ""]) -> tuple[Any, None]:
         to_rows, to_shared = carry
-        start, fresh = slice_bounds(length, size, index)
-        sliced = [take(x, start, size) for x in row_leaves]
-        whole = put_rows(sliced, lambda leaf: take(leaf, start, size))
-        _, replace = inexact(whole)
+        start, fresh = cut.bounds(rows, index)
+        slices = [_cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)]
+        sliced, replace = inexact(slices)
 
         def of_inexact(parts: list[Array], weights: list[Array]) -> PyTree:
             return pure(put_shared(weights), *replace(parts))
 
         _, pullback = jax.vjp(of_inexact, sliced, shared_leaves)
-        seen = jax.tree.map(lambda x: _fresh_part(x, start, fresh), cotangent)
+        seen = jax.tree.map(lambda x: _fresh_part(x, start, fresh, cut.out_axis), cotangent)
         part_rows, part_shared = pullback(seen)
         to_rows = [
-            put(whole, jnp.where(_along(fresh, part), part, take(whole, start, size)), start)
-            for whole, part in zip(to_rows, part_rows, strict=True)
+            _put_back(whole, jnp.where(_along(fresh, part), part, _cut_out(whole, start, cut.size, axis)), start, axis)
+            for whole, part, axis in zip(to_rows, part_rows, axes, strict=True)
         ]
         return (
             to_rows,
@@ -148,16 +203,17 @@ def _mapped_backward(pure: Callable[..., PyTree], size: int, saved: Any, cotange
         ), None
 
     cotangent, zeros = zeros_after(cotangent, (row_leaves, [accumulator(x) for x in shared_leaves]))
-    (to_rows, to_shared), _ = jax.lax.scan(one, zeros, jnp.arange(num_slices(length, size)))
+    (to_rows, to_shared), _ = jax.lax.scan(one, zeros, cut.indices(rows))
     to_shared = [total.astype(like.dtype) for total, like in zip(to_shared, shared_leaves, strict=True)]
     return put_rows(to_rows, lambda _: None), put_shared(to_shared, lambda _: None)
 
 
-def _fresh_part(cotangent: Any, start: Int[Array, ""], fresh: Bool[Array, "row"]) -> Any:
+def _fresh_part(cotangent: Any, start: Int[Array, ""], fresh: Bool[Array, "row"], axis: int) -> Any:
     """The cotangent of one slice's result, zero for rows that another slice counts; results like masks have none."""
     if cotangent.dtype == jax.dtypes.float0:
-        return np.zeros((len(fresh), *cotangent.shape[1:]), jax.dtypes.float0)
-    return jnp.where(_along(fresh, cotangent), take(cotangent, start, len(fresh)), 0)
+        rest = cotangent.shape[:axis] + cotangent.shape[axis + 1 :]
+        return np.zeros((len(fresh), *rest), jax.dtypes.float0)
+    return jnp.where(_along(fresh, cotangent), _cut_out(cotangent, start, len(fresh), axis), 0)
 
 
 def _along(fresh: Bool[Array, "row"], array: Array) -> Bool[Array, "..."]:

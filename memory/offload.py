@@ -129,7 +129,8 @@ def _of_part(
 ) -> tuple[list[Array], list[Array]]:
     structure = jax.tree.structure(jax.eval_shape(optimizer.init, parameters))
     updates, state = optimizer.update(gradients, structure.unflatten(held), parameters)
-    return optax.apply_updates(parameters, updates), jax.tree.leaves(state)
+    new: Any = optax.apply_updates(parameters, updates)
+    return new, jax.tree.leaves(state)
 
 
 def _over_layers(

@@ -29,7 +29,7 @@ class Quantised(NamedTuple):
 class Adam8BitState(NamedTuple):
     """Both moments, each `Quantised` or, where the parameter is small, float32."""
 
-    count: Int[Array, ""]
+    steps: Int[Array, ""]
     mu: PyTree
     nu: PyTree
 
@@ -85,7 +85,7 @@ def scale_by_adam_8bit(beta1: float, beta2: float, epsilon: float) -> optax.Grad
         return Adam8BitState(jnp.zeros((), jnp.int32), zeros(signed=True), zeros(signed=False))
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Adam8BitState]:
-        count = state.count + 1
+        count = state.steps + 1
         steps = count.astype(jnp.float32)
 
         def one(gradient: Array, mu: Any, nu: Any) -> tuple[Array, Any, Any]:

@@ -246,8 +246,8 @@ def _check_contradictions(plan: Plan) -> None:
     for key in ("optimizer", "parameters"):
         if getattr(offload, key) and optimizer.rule in ("adam-8bit", "adafactor"):
             raise PlanError(
-                f"offload.{key} = true contradicts optimizer.rule = {optimizer.rule!r}, whose state is not cut layer by "
-                "layer; use 'adam' or 'lion', or remove one of the two"
+                f"offload.{key} = true contradicts optimizer.rule = {optimizer.rule!r}, whose state cannot be cut "
+                "layer by layer; use 'adam' or 'lion', or remove one of the two"
             )
     if both:
         name = sorted(both)[0]

@@ -72,5 +72,6 @@ def dropout(
     if key is None or rate == 0.0:
         return update
     shape = tuple(1 if a == shared_axis else n for a, n in enumerate(update.shape))
-    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
-    return jnp.where(keep, update / jnp.asarray(1.0 - rate, update.dtype), jnp.zeros((), update.dtype))
+    # A factor of the mask's own, small shape: a choice between the update and zeros would hold zeros of full shape.
+    factor = jax.random.bernoulli(key, 1.0 - rate, shape).astype(update.dtype) / jnp.asarray(1.0 - rate, update.dtype)
+    return update * factor

@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def inputs(crop: int) -> dict[str, jax.Array]:
 def original() -> tuple[Loss, Callable[[dict[str, jax.Array]], Any]]:
     """The loss of the original stack, and what makes its parameters."""
     try:
-        import haiku as hk
-        from alphafold.model import config, layer_stack, modules, prng
+        hk = import_module("haiku")
+        names = ("config", "layer_stack", "modules", "prng")
+        config, layer_stack, modules, prng = (import_module(f"alphafold.model.{name}") for name in names)
     except ImportError as error:
         sys.exit(f"the original is not here ({error}); the first lines of this script say how to install it")
     settings = config.model_config("model_1")
@@ -102,8 +104,9 @@ def ours(published: dict[str, np.ndarray]) -> tuple[Callable[[Plan], Loss], Any]
         def loss(parameters: Any, batch: dict[str, jax.Array]) -> jax.Array:
             msa_mask, pair_mask = batch["msa_mask"] > 0, batch["pair_mask"] > 0
 
-            def call(block: EvoformerBlock, activations: Any, key: None) -> Any:
-                return block(*activations, msa_mask, pair_mask, key, plan)
+            def call(block: EvoformerBlock, activations: Any, key: Any) -> Any:
+                msa, pair = activations
+                return block(msa, pair, msa_mask, pair_mask, key, plan)
 
             start = batch["msa"], batch["pair"]
             msa, pair = run_stack(nnx.merge(graph, parameters), call, start, None, plan)
@@ -125,7 +128,8 @@ class Running:
 
         self.batch, self.state = batch, (parameters, ADAM.init(parameters))
         self.executable = jax.jit(step, donate_argnums=(0, 1)).lower(*self.state, batch).compile()
-        self.temporaries = self.executable.memory_analysis().temp_size_in_bytes
+        analysis: Any = self.executable.memory_analysis()
+        self.temporaries = analysis.temp_size_in_bytes
         self.state = jax.tree.map(jnp.copy, self.state)  # what the step gives up must not be another run's
         self.loss = self.take()
         # After one step of Adam the first moment is a tenth of the gradient.

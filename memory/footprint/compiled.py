@@ -8,9 +8,8 @@ from jaxtyping import PyTree
 
 from elbowroom.memory.footprint.footprint import Footprint
 
-
 COMPILER_OPTIONS = {"xla_allow_excess_precision": False}
-"""Otherwise compilers keep what a program rounds to bfloat16 in float32 wherever they find it faster, twice as large."""
+"""Otherwise compilers keep what a program rounds to bfloat16 in float32 where that is faster, twice as large."""
 
 
 class NoAccountError(ValueError):

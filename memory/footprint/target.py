@@ -23,8 +23,14 @@ from elbowroom.memory.devices.profile import DeviceError, DeviceProfile
 from elbowroom.memory.footprint.compiled import compile_lowered, in_host_memory, lower_step
 from elbowroom.memory.footprint.footprint import Footprint
 
-ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-"""No driver is looked for, no metadata server is waited for, and several processes may hold the TPU's compiler."""
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+}
+"""No driver is looked for, no metadata server is waited for, several processes may hold the TPU's compiler, and
+kernels are not tuned, which needs the card to time them."""
 PACKAGES = {"cuda": "jax-cuda13-plugin", "tpu": "libtpu"}
 BLOCK = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
 """Most blocks of a CUDA grid along each axis"""

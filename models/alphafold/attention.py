@@ -129,7 +129,7 @@ class MSAColumnAttention(nnx.Module):
         def columns(some: Float[Array, "row seq c_m"], valid: Bool[Array, "row seq"]) -> Float[Array, "row seq c_m"]:
             return self.attention(self.query_norm(some), valid, None, plan.chunk)
 
-        return map_rows(columns, msa.swapaxes(0, 1), mask.T, size=plan.chunk.rows).swapaxes(0, 1)
+        return map_rows(columns, msa, mask, size=plan.chunk.rows, axes=(1, 1), out_axis=1)
 
 
 class MSAColumnGlobalAttention(nnx.Module):
@@ -145,7 +145,7 @@ class MSAColumnGlobalAttention(nnx.Module):
         def columns(some: Float[Array, "row seq c_e"], valid: Bool[Array, "row seq"]) -> Float[Array, "row seq c_e"]:
             return self.attention(self.query_norm(some), valid)
 
-        return map_rows(columns, msa.swapaxes(0, 1), mask.T, size=plan.chunk.rows).swapaxes(0, 1)
+        return map_rows(columns, msa, mask, size=plan.chunk.rows, axes=(1, 1), out_axis=1)
 
 
 class TriangleAttention(PairBias):
@@ -160,12 +160,12 @@ class TriangleAttention(PairBias):
     def __call__(
         self, pair: Float[Array, "res res c_z"], mask: Bool[Array, "res res"], plan: Plan
     ) -> Float[Array, "res res c_z"]:
-        if self.ending:
-            pair, mask = pair.swapaxes(0, 1), mask.T
+        axis = 1 if self.ending else 0
         bias = self.bias(pair, self.query_norm, plan.chunk)
+        if self.ending:
+            bias = bias.swapaxes(1, 2)
 
         def rows(some: Float[Array, "row res c_z"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c_z"]:
             return self.attention(self.query_norm(some), valid, bias, plan.chunk)
 
-        update = map_rows(rows, pair, mask, size=plan.chunk.rows)
-        return update.swapaxes(0, 1) if self.ending else update
+        return map_rows(rows, pair, mask, size=plan.chunk.rows, axes=(axis, axis), out_axis=axis)

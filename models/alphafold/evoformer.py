@@ -74,7 +74,7 @@ class OuterProductMean(nnx.Module):
             total = total + along_last(self.output_b[...], total)
             return (total / (1e-3 + together[..., None])).astype(msa.dtype)
 
-        return map_rows(rows, left.swapaxes(0, 1), count, size=plan.chunk.rows)
+        return map_rows(rows, left, count, size=plan.chunk.rows, axes=(1, 0))
 
 
 class TriangleMultiplication(nnx.Module):
@@ -97,16 +97,17 @@ class TriangleMultiplication(nnx.Module):
         Outgoing: sum_k left[i, k] right[j, k]. Incoming: sum_k left[k, j] right[k, i], which is the same sum over
         the transposed edges with the sides exchanged.
         """
-        edges, valid = (pair.swapaxes(0, 1), mask.T) if self.incoming else (pair, mask)
+        axis = 1 if self.incoming else 0
         mine, others = (self._right, self._left) if self.incoming else (self._left, self._right)
-        other = rearrange(map_rows(others, edges, valid, size=plan.chunk.rows), "j k c -> c j k")
+        other = map_rows(others, pair, mask, size=plan.chunk.rows, axes=(axis, axis))
+        other = rearrange(other, "j k c -> c j k")
 
         def rows(some: PairRows, edge: PairRows, present: Bool[Array, "row res"]) -> PairRows:
             product = name(jnp.einsum("ikc,cjk->ijc", mine(edge, present), other), "triangle_product")
             gate = jax.nn.sigmoid(self.gating_linear(self.layer_norm_input(some)))
             return self.output_projection(self.center_layer_norm(product)) * gate
 
-        return map_rows(rows, pair, edges, valid, size=plan.chunk.rows)
+        return map_rows(rows, pair, pair, mask, size=plan.chunk.rows, axes=(0, axis, axis))
 
     def _left(self, edges: PairRows, valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
         return self._side(edges, valid, self.left_projection, self.left_gate)

@@ -60,7 +60,7 @@ class DistogramHead(nnx.Module):
         def rows(edges: Array, reverse: Array) -> Float[Array, "row res"]:
             return jax.nn.softmax(self(edges, reverse), axis=-1)[..., :below].sum(-1)
 
-        return map_rows(rows, pair, pair.swapaxes(0, 1), size=plan.chunk.rows)
+        return map_rows(rows, pair, pair, size=plan.chunk.rows, axes=(0, 1))
 
     def loss(self, pair: Float[Array, "res res c_z"], features: Features, plan: Plan) -> Float[Array, ""]:
         """Mean cross-entropy, in nats, over all pairs of residues whose pseudo-beta is resolved."""
@@ -74,7 +74,7 @@ class DistogramHead(nnx.Module):
             errors = cross_entropy(self(edges, reverse), true)
             return (errors * both.astype(errors.dtype)).sum(1), both.sum(1).astype(errors.dtype)
 
-        errors, pairs = map_rows(rows, pair, pair.swapaxes(0, 1), beta, known, size=plan.chunk.rows)
+        errors, pairs = map_rows(rows, pair, pair, beta, known, size=plan.chunk.rows, axes=(0, 1, 0, 0))
         return errors.sum() / (1e-6 + pairs.sum())
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute
-from elbowroom.memory.recompute import recomputed_block
+from elbowroom.memory.recompute import name, recomputed_block
 from elbowroom.models.alphafold.atoms import pseudo_beta
 from elbowroom.models.alphafold.confidence import AlignedErrorHead, ExperimentallyResolvedHead, LDDTHead
 from elbowroom.models.alphafold.config import AlphaFoldConfig
@@ -70,6 +70,7 @@ class Evoformer(Embedder):
         with_templates = self.config.templates and len(features["template_mask"]) > 0
 
         def first_pair(previous: Previous) -> Float[Array, "res res c_z"]:
+            previous = previous._replace(pair=name(previous.pair, "previous_pair"))
             pair = self.first_pair(features, previous, plan)
             if with_templates:
                 pair = pair + self.template_embedding(pair, features, together, keys[2], plan)

@@ -9,7 +9,7 @@ from elbowroom.memory.attention import MASKED
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute, wide
-from elbowroom.memory.recompute import recomputed_module
+from elbowroom.memory.recompute import recomputed_block, recomputed_module
 from elbowroom.models.alphafold import residues as table
 from elbowroom.models.alphafold.atoms import torsions
 from elbowroom.models.alphafold.attention import TriangleAttention
@@ -166,12 +166,12 @@ class TemplateEmbedding(nnx.Module):
             own = None if key is None else jax.random.fold_in(key, template[1])
             return self.single_template_embedding(template[0], mask, own, plan)
 
-        pairs = jax.lax.map(one, (each, jnp.arange(len(there))))
+        pairs = jax.lax.map(recomputed_block(one, plan), (each, jnp.arange(len(there))))
 
         def rows(some: Array, templates: Array) -> Float[Array, "row res c_z"]:
             return self.attention(some, templates, there)
 
-        update = map_rows(rows, pair, pairs.swapaxes(0, 1), size=plan.chunk.rows)
+        update = map_rows(rows, pair, pairs, size=plan.chunk.rows, axes=(0, 1))
         return jnp.where(there.any(), update, jnp.zeros((), update.dtype))
 
 

@@ -46,6 +46,29 @@ def test_chunks_change_neither_value_nor_gradient(size, dtype):
         np.testing.assert_allclose(g, w, rtol=0, atol=32 * np.finfo(dtype).eps * np.abs(np.asarray(w)).max())
 
 
+@pytest.mark.parametrize("size", [1, 3, 7])
+@pytest.mark.parametrize("out_axis", [0, 1])
+def test_columns_are_the_rows_of_the_transposed_array(size, out_axis):
+    rng = np.random.default_rng(1)
+    table, other = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((5, ROWS, 2), (ROWS, 5, 2)))
+    factor = jnp.asarray(rng.standard_normal((ROWS, 5)), jnp.float32)
+    factor = factor if out_axis == 0 else factor.T
+
+    def function(column, row):
+        return jnp.sin((column * row).sum(-1))
+
+    def chunked(table, other):
+        return (factor * map_rows(function, table, other, size=size, axes=(1, 0), out_axis=out_axis)).sum()
+
+    def by_hand(table, other):
+        rows = jnp.stack([function(table[:, i], other[i]) for i in range(ROWS)])
+        return (factor * (rows if out_axis == 0 else rows.T)).sum()
+
+    got, want = (jax.jit(jax.value_and_grad(f, (0, 1)))(table, other) for f in (chunked, by_hand))
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=32 * np.finfo("float32").eps * np.abs(np.asarray(w)).max())
+
+
 def test_chunks_work_inside_a_checkpointed_scan():
     rows, weights, powers = inputs("float32")
 

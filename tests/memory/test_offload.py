@@ -68,7 +68,11 @@ plainly_trained = cache(lambda rule, examples: trained(Plan(optimizer=RULES[rule
 @pytest.mark.parametrize("waiting", WAITING.values(), ids=WAITING)
 def test_training_is_the_same_wherever_the_state_waits(waiting, rule, examples):
     got, want = trained(Plan(offload=waiting, optimizer=RULES[rule]), examples), plainly_trained(rule, examples)
-    for g, w in zip(jax.tree.leaves((got.parameters, got.optimizer)), jax.tree.leaves((want.parameters, want.optimizer)), strict=True):
+    for g, w in zip(
+        jax.tree.leaves((got.parameters, got.optimizer)),
+        jax.tree.leaves((want.parameters, want.optimizer)),
+        strict=True,
+    ):
         # The same arithmetic, fused differently: a few roundings of the largest value.
         np.testing.assert_allclose(g, w, rtol=0, atol=1e-5 * float(jnp.abs(w).max()))
 

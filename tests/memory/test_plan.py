@@ -48,7 +48,9 @@ def plans(draw: st.DrawFn) -> Plan:
         chunk=Chunk(
             rows=draw(st.none() | sizes), queries=queries, keys=None if queries is None else draw(st.none() | sizes)
         ),
-        offload=Offload(activations=tuple(labels[saved:])),
+        offload=Offload(
+            activations=tuple(labels[saved:]), optimizer=draw(st.booleans()), parameters=draw(st.booleans())
+        ),
         optimizer=OptimizerState(first_moment=draw(st.sampled_from(["float32", "bfloat16"]))),
         mesh=Mesh(data=draw(st.integers(1, 8))),
     )
@@ -104,6 +106,11 @@ def test_the_plain_plan_is_empty_in_toml():
             Plan(recompute=Recompute(blocks=True), offload=Offload(activations=("msa_in",))),
             "float32 · recompute blocks · offload msa_in to host",
         ),
+        (
+            Plan(offload=Offload(optimizer=True, parameters=True), optimizer=OptimizerState(rule="lion")),
+            "float32 · offload optimizer, parameters to host · lion",
+        ),
+        (Plan(optimizer=OptimizerState(rule="adam-8bit")), "float32 · adam-8bit"),
     ],
 )
 def test_a_plan_reads_as_a_sentence(plan, line):
@@ -130,6 +137,14 @@ REFUSED = {
     '[precision]\ncompute = "float16"': r"precision\.compute = 'float16'.*float32 or bfloat16 or float64",
     "[precision]\ncompute = 16": r"precision\.compute = 16.*float32 or bfloat16 or float64",
     '[optimizer]\nfirst_moment = "int8"': r"optimizer\.first_moment = 'int8'.*float32 or bfloat16",
+    '[optimizer]\nrule = "sgd"': r"optimizer\.rule = 'sgd'.*adam or adam-8bit or adafactor or lion",
+    '[optimizer]\nrule = "lion"\nfirst_moment = "bfloat16"': (
+        r"optimizer\.first_moment = 'bfloat16' does nothing without optimizer\.rule = 'adam'"
+    ),
+    '[offload]\noptimizer = true\n[optimizer]\nrule = "adam-8bit"': (
+        r"offload\.optimizer = true contradicts optimizer\.rule = 'adam-8bit'.*use 'adam' or 'lion'"
+    ),
+    "[offload]\nparameters = 1": r"offload\.parameters = 1 is not possible; allowed: true or false",
     "[recompute]\nblocks = 1": r"recompute\.blocks = 1 is not possible; allowed: true or false",
     '[recompute]\nmodules = "yes"': r"recompute\.modules = 'yes' is not possible; allowed: true or false",
     "[recompute]\nblocks = true\ngroups = 0": r"recompute\.groups = 0 is not possible; allowed: a whole number from 1",

@@ -36,8 +36,13 @@ CHANGES = {
     "chunk.keys": 4,
     "offload.activations": ["pair_in"],
     "optimizer.first_moment": "bfloat16",
+    "optimizer.rule": "adam-8bit",
 }
-ELSEWHERE = {"mesh.data": "tests/memory/test_step.py, in a process with two devices"}
+ELSEWHERE = {
+    "mesh.data": "tests/memory/test_step.py, in a process with two devices",
+    "offload.optimizer": "tests/memory/test_offload.py, on arrays that are large enough",
+    "offload.parameters": "tests/memory/test_offload.py, on arrays that are large enough",
+}
 
 
 def fields() -> set[str]:
