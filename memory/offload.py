@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Sharding
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from elbowroom.memory.plan import Plan
 
@@ -42,6 +42,40 @@ def in_host(leaf: Array) -> bool:
 def beside(leaf: Array, like: Array) -> Array:
     """`leaf` in host memory if `like` is there."""
     return jax.device_put(leaf, jax.memory.Space.Host) if in_host(like) else leaf
+
+
+def norm(tree: PyTree) -> Float[Array, ""]:
+    """The L2 norm of all arrays together, of those in host memory layer by layer."""
+    return jnp.sqrt(jnp.stack([_squares(leaf) for leaf in jax.tree.leaves(tree)]).sum())
+
+
+def _squares(leaf: Array) -> Float[Array, ""]:
+    if not in_host(leaf):
+        return jnp.square(leaf).sum()
+
+    def layer(total: Array, index: Array) -> tuple[Array, None]:
+        return total + jnp.square(_layer(leaf, index)).sum(), None
+
+    return jax.lax.scan(layer, jnp.zeros((), leaf.dtype), jnp.arange(leaf.shape[0]))[0]
+
+
+def each(function: Callable[..., Array], *trees: PyTree) -> PyTree:
+    """Combine trees number by number; what is in host memory in the first is computed layer by layer, and stays there.
+
+    Of the other trees, the same arrays must be there.
+    """
+
+    def leaf(first: Array, *others: Array) -> Array:
+        if not in_host(first):
+            return function(first, *others)
+
+        def layer(stack: Array, index: Array) -> tuple[Array, None]:
+            new = function(*(_layer(x, index) for x in (stack, *others)))
+            return _with_layer(stack, new, index), None
+
+        return jax.lax.scan(layer, first, jnp.arange(first.shape[0]))[0]
+
+    return jax.tree.map(leaf, *trees)
 
 
 def shardings(state: Any, optimizer: optax.GradientTransformation, plan: Plan, sharding: Sharding) -> Any:
@@ -141,13 +175,28 @@ def _over_layers(
     parameters: list[Array],
     shared: list[bool],
 ) -> tuple[list[Array], list[Array]]:
-    """The update of stacked arrays, one layer on the device at a time; `shared` state is the same for all layers."""
-    held = [jnp.broadcast_to(h, (layers, *h.shape)) if same else h for h, same in zip(held, shared, strict=True)]
+    """The update of stacked arrays in place, one layer on the device at a time; `shared` state is not stacked.
 
-    def layer(_: None, arrays: Any) -> tuple[None, Any]:
-        _, old_held, old = arrays
-        found, state = _of_part(optimizer, *fetched(arrays))
-        back = [beside(new, like) for new, like in zip(state, old_held, strict=True)]
-        return None, ([beside(new, like) for new, like in zip(found, old, strict=True)], back)
+    The arrays are carried through the loop: as its inputs and outputs they would be in host memory twice.
+    """
 
-    return jax.lax.scan(layer, None, (gradients, held, parameters))[1]
+    def layer(carry: tuple[list[Array], list[Array]], given: Any) -> tuple[Any, None]:
+        (wholes, stacks), (index, gradient) = carry, given
+        own = [whole if same else _layer(whole, index) for whole, same in zip(wholes, shared, strict=True)]
+        found, state = _of_part(optimizer, fetched(gradient), own, [_layer(stack, index) for stack in stacks])
+        wholes = [
+            whole if same else _with_layer(whole, new, index)
+            for whole, new, same in zip(wholes, state, shared, strict=True)
+        ]
+        return (wholes, [_with_layer(stack, new, index) for stack, new in zip(stacks, found, strict=True)]), None
+
+    (held, parameters), _ = jax.lax.scan(layer, (held, parameters), (jnp.arange(layers), gradients))
+    return parameters, held
+
+
+def _layer(stack: Array, index: Int[Array, ""]) -> Array:
+    return fetched(jax.lax.dynamic_index_in_dim(stack, index))[0]
+
+
+def _with_layer(stack: Array, layer: Array, index: Int[Array, ""]) -> Array:
+    return jax.lax.dynamic_update_slice_in_dim(stack, beside(layer[None], stack), index, 0)

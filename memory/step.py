@@ -9,7 +9,7 @@ import optax
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from elbowroom.memory.offload import beside, fetched, update_of
+from elbowroom.memory.offload import beside, each, norm, update_of
 from elbowroom.memory.plan import Plan
 
 type Loss = Callable[[PyTree, PyTree, Array], tuple[Array, dict[str, Array]]]
@@ -43,11 +43,11 @@ def make_step(
         parameters: PyTree, example: PyTree, key: Key[Array, ""]
     ) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
         (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(parameters, example, key)
-        norm = optax.tree.norm(fetched(gradient))
+        length = norm(gradient)
         if clip_norm is not None:
-            scale = jnp.minimum(1.0, clip_norm / jnp.maximum(norm, 1e-12)).astype(norm.dtype)
-            gradient = _each(lambda g: g * scale.astype(g.dtype), gradient)
-        return gradient, {"loss": value, "gradient_norm": norm, **metrics}
+            scale = jnp.minimum(1.0, clip_norm / jnp.maximum(length, 1e-12)).astype(length.dtype)
+            gradient = each(lambda g: g * scale.astype(g.dtype), gradient)
+        return gradient, {"loss": value, "gradient_norm": length, **metrics}
 
     def mean_gradient(parameters: PyTree, batch: PyTree, keys: Key[Array, "batch"]) -> tuple[PyTree, dict[str, Any]]:
         count = keys.shape[0]
@@ -58,10 +58,10 @@ def make_step(
         zeros = jax.tree.map(beside, gradient, parameters), metrics
 
         def add(total: PyTree, one: tuple[PyTree, Key[Array, ""]]) -> tuple[PyTree, None]:
-            return _each(jnp.add, total, example_gradient(parameters, *one)), None
+            return each(jnp.add, total, example_gradient(parameters, *one)), None
 
         total, _ = jax.lax.scan(add, zeros, (batch, keys))
-        return _each(lambda x: x / count, total)
+        return each(lambda x: x / count, total)
 
     update = update_of(optimizer)
 
@@ -74,11 +74,6 @@ def make_step(
         return TrainState(state.step + 1, parameters, optimizer_state, state.key), metrics
 
     return step
-
-
-def _each(function: Callable[..., Array], *trees: PyTree) -> PyTree:
-    """Array by array on the device, the result where the first argument is."""
-    return jax.tree.map(lambda *leaves: beside(function(*fetched(leaves)), leaves[0]), *trees)
 
 
 def _spread_over_devices(mean_gradient: Callable[..., Any], plan: Plan) -> Callable[..., Any]:
