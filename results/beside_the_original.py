@@ -1,6 +1,7 @@
 """A train step of four true-size Evoformer blocks: this project beside the original AlphaFold 2 code, on this machine.
 
-    pip install dm-haiku ml-collections && pip install --no-deps alphafold-colabfold==2.3.6   # or the original itself
+    pip install dm-haiku dm-tree ml-collections
+    pip install --no-deps alphafold-colabfold==2.3.6   # or the original itself
     python results/beside_the_original.py
 
 Same parameters, same inputs, Adam, float32, recompute of whole blocks on in the original. Steps are taken in turns.
@@ -12,8 +13,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -64,9 +67,14 @@ def original() -> tuple[Loss, Callable[[dict[str, jax.Array]], Any]]:
         config, layer_stack, modules, prng = (import_module(f"alphafold.model.{name}") for name in names)
     except ImportError as error:
         sys.exit(f"the original is not here ({error}); the first lines of this script say how to install it")
+    # The original calls what newer versions of jax have renamed or taken away.
+    vars(jax).setdefault("tree_map", jax.tree.map)
+    vars(jax).setdefault("util", SimpleNamespace(wraps=lambda function, docstr: wraps(function)))
     settings = config.model_config("model_1")
     block_config, shared = settings.model.embeddings_and_evoformer.evoformer, settings.model.global_config
     shared.deterministic, shared.zero_init = True, False
+    for side in ("outgoing", "incoming"):  # the published monomer parameters are not fused, whatever a copy's default
+        block_config[f"triangle_multiplication_{side}"].fuse_projection_weights = False
 
     def forward(batch: dict[str, jax.Array]) -> jax.Array:
         masks = {"msa": batch["msa_mask"], "pair": batch["pair_mask"]}
