@@ -68,8 +68,9 @@ def original() -> tuple[Loss, Callable[[dict[str, jax.Array]], Any]]:
     except ImportError as error:
         sys.exit(f"the original is not here ({error}); the first lines of this script say how to install it")
     # The original calls what newer versions of jax have renamed or taken away.
-    vars(jax).setdefault("tree_map", jax.tree.map)
-    vars(jax).setdefault("util", SimpleNamespace(wraps=lambda function, docstr: wraps(function)))
+    namespace: dict[str, Any] = jax.__dict__
+    namespace.setdefault("tree_map", jax.tree.map)
+    namespace.setdefault("util", SimpleNamespace(wraps=lambda function, docstr: wraps(function)))
     settings = config.model_config("model_1")
     block_config, shared = settings.model.embeddings_and_evoformer.evoformer, settings.model.global_config
     shared.deterministic, shared.zero_init = True, False
