@@ -36,8 +36,11 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
 
 
 def lower_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Any:
-    """The program that a compiler is given."""
-    return jax.jit(step, donate_argnums=0).lower(state, batch)
+    """The program that a compiler is given; what waits in host memory before a step waits there after it."""
+    if not any(in_host_memory(leaf) for leaf in jax.tree.leaves(state)):
+        return jax.jit(step, donate_argnums=0).lower(state, batch)
+    places = jax.tree.map(lambda leaf: leaf.sharding, state)
+    return jax.jit(step, donate_argnums=0, out_shardings=(places, None)).lower(state, batch)
 
 
 def compile_lowered(lowered: Any, state: PyTree, batch: PyTree, *, detail: str) -> Compiled:
@@ -73,7 +76,8 @@ def compile_forward(function: Callable[..., Any], *arguments: PyTree) -> tuple[C
 
 def in_host_memory(leaf: Any) -> bool:
     """Whether an array, or the shape of one, is to be beside the device and not on it."""
-    return leaf.sharding is not None and leaf.sharding.memory_kind == "pinned_host"
+    sharding = getattr(leaf, "sharding", None)
+    return sharding is not None and sharding.memory_kind == "pinned_host"
 
 
 def _account(executable: Any) -> Any:

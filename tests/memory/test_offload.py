@@ -10,6 +10,7 @@ import pytest
 from jax.sharding import SingleDeviceSharding
 
 from elbowroom.memory import offload
+from elbowroom.memory.footprint.compiled import compile_step
 from elbowroom.memory.offload_check import OFFLOADED, require_sound_offload
 from elbowroom.memory.plan import Offload, OptimizerState, Plan, PlanError
 from elbowroom.memory.recompute import scan_blocks
@@ -53,8 +54,10 @@ def trained(plan, examples):
     state = initial_state(parameters(), optimizer, jax.random.key(0))
     here = SingleDeviceSharding(jax.devices()[0])
     state = jax.device_put(state, offload.shardings(state, optimizer, plan, here))
-    step = jax.jit(make_step(loss_under(plan), optimizer, plan, clip_norm=0.1), donate_argnums=0)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state)
     batch = jnp.asarray(np.random.default_rng(1).normal(size=(examples, 5, 8)), jnp.float32)
+    # Compiled for shapes, as a run does it.
+    step = compile_step(make_step(loss_under(plan), optimizer, plan, clip_norm=0.1), shapes, batch).executable
     for _ in range(3):
         state, _ = step(state, batch)
     return state
