@@ -83,6 +83,7 @@ def shardings(state: Any, optimizer: optax.GradientTransformation, plan: Plan, s
 
     Args:
       state: a `TrainState` of arrays or of their shapes.
+      sharding: over a mesh if anything is offloaded; tracing for shapes, jax forgets the memory of one without.
     """
 
     def place(leaf: Any, offloaded: bool) -> Sharding:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-from jax.sharding import SingleDeviceSharding
 
 from elbowroom.memory.audit import check_chunks, check_groups, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
@@ -113,5 +112,5 @@ def abstract_train_state(case: Case, sizes: Sizes, settings: OptimizerSettings, 
     state = jax.eval_shape(start)
     if not plan.offload.optimizer and not plan.offload.parameters:
         return state
-    places = shardings(state, optimizer, plan, SingleDeviceSharding(jax.devices()[0]))
+    places = shardings(state, optimizer, plan, state_sharding(plan, sizes))
     return jax.tree.map(lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), state, places)

@@ -130,8 +130,9 @@ def state_sharding(plan: Plan, sizes: Sizes) -> Sharding:
         raise PlanError(f"mesh.data = {devices}, but this machine has {jax.device_count()} devices; set it to that")
     if sizes["batch"] % devices:
         raise PlanError(f"mesh.data = {devices} does not divide the batch of {sizes['batch']}; set --size batch=")
-    if devices == 1:
+    if devices == 1 and not plan.offload.optimizer and not plan.offload.parameters:
         return SingleDeviceSharding(jax.devices()[0])
+    # Over a mesh, be it of one device: only then does a step that is compiled for shapes know what waits in the host.
     return NamedSharding(jax.make_mesh((devices,), ("data",), axis_types=(AxisType.Auto,)), PartitionSpec())
 
 

@@ -199,6 +199,8 @@ def test_an_offload_that_moved_nothing_is_warned_about():
     footprint = compile_step(toy_stack.step_of(plan), *toy_stack.shapes()).footprint
     with pytest.warns(NoEffectWarning, match=r"offload\.activations = block_in: moved no bytes off the device \(cpu"):
         check_offload(plan, footprint)
+    with pytest.warns(NoEffectWarning, match=r"offload\.optimizer = true: moved no bytes off the device \(cpu"):
+        check_offload(Plan(offload=Offload(optimizer=True)), footprint)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_offload(Plan(), footprint)

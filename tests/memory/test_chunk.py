@@ -96,3 +96,21 @@ def test_memory_of_the_backward_pass_does_not_grow_with_the_axis():
     inside = 4 * 512
     assert temporaries(4096, None) >= 4096 * inside
     assert temporaries(4096, 32) - temporaries(1024, 32) < 3072 * inside / 10
+
+
+def test_every_loop_brings_its_own_zeros_and_no_sooner():
+    """The compiler would make the accumulators of all loops before the first, and hold them until the last."""
+    length, width = 512, 64
+
+    def units(maps):
+        def of(x, weights):
+            for weight in weights:
+                table = jnp.tanh(x @ weight)  # read by every row: its gradient adds up in a float32 array of its own
+                x = x + map_rows(lambda some, table=table: jnp.sin(some @ table.T) @ table, x, size=8)
+            return jnp.square(x).sum()
+
+        x, weights = jnp.ones((length, width)), [jnp.ones((width, width))] * maps
+        return jax.jit(jax.grad(of, (0, 1))).lower(x, weights).compile().memory_analysis().temp_size_in_bytes / x.nbytes
+
+    # What a map keeps for the backward pass: the rows it starts from and the table. Two accumulators would add two.
+    assert (units(6) - units(3)) / 3 < 2.5

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from elbowroom.memory import offload
 from elbowroom.memory.footprint.compiled import compile_step
@@ -52,7 +52,7 @@ def loss_under(plan):
 def trained(plan, examples):
     optimizer = make_optimizer(SETTINGS, plan)
     state = initial_state(parameters(), optimizer, jax.random.key(0))
-    here = SingleDeviceSharding(jax.devices()[0])
+    here = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("device",)), PartitionSpec())
     state = jax.device_put(state, offload.shardings(state, optimizer, plan, here))
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state)
     batch = jnp.asarray(np.random.default_rng(1).normal(size=(examples, 5, 8)), jnp.float32)

@@ -1,5 +1,7 @@
 """Recompute over a scan: the same numbers, fewer bytes, at every depth and grouping."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,6 +59,14 @@ def test_each_recompute_holds_fewer_bytes_than_the_one_before():
     assert plain > 1.5 * modules
     assert plain > 1.5 * saved > 1.5 * blocks
     assert blocks > 1.3 * grouped
+
+
+@pytest.mark.parametrize(("groups", "loops"), [(3, (3, 2)), (6, (6, 1)), (7, (1, 6)), (100, (1, 6))])
+def test_a_stack_with_fewer_blocks_than_groups_is_one_group(groups, loops):
+    plan = Plan(recompute=Recompute(blocks=True, groups=groups))
+    traced = str(jax.make_jaxpr(lambda x, w: total(plan, x, w))(*arrays(depth=6)))
+    # The text of a loop ends with its body, and its length comes after: the inner loop's is first.
+    assert tuple(map(int, re.findall(r"length=(\d+)", traced)))[::-1] == loops
 
 
 def test_the_null_plan_is_the_plain_scan():
