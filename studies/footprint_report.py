@@ -66,10 +66,14 @@ def verdict(row: dict[str, Any]) -> str:
     needed, usable = format_size(row["device_bytes"]), format_size(row["usable_bytes"])
     fits = "fits" if row["fits"] else "does not fit"
     share = row["flops"] / row["plain_flops"]
-    return (
+    line = (
         f"{needed} {fits} the {usable} that a program can have on {row['device']} ({row['how']}); "
         f"{row['flops']:.3g} floating-point operations, {share:.2f} of the plain step's"
     )
+    if row["how"] != "formula":
+        return line
+    # CPUs, to which it was fitted, hold much of bfloat16 in float32.
+    return f"{line}. The formula was made for CPUs and can be twice too high: --how compiled asks the device's compiler"
 
 
 def part_rows(footprint: dict[str, Any]) -> list[dict[str, Any]]:

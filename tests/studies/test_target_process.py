@@ -80,6 +80,8 @@ def test_a_footprint_by_formula_says_whether_a_device_holds_it(toy):
     assert (row["device"], row["usable_bytes"], row["fits"]) == ("rtx4090", int(23.5 * 2**30), True)
     assert row["device_bytes"] == row["footprint"]["peak"] > 0
     assert "fits the 23.5 GiB that a program can have on rtx4090 (formula)" in verdict(row)
+    assert verdict(row).endswith("--how compiled asks the device's compiler")
+    assert "--how compiled" not in verdict({**row, "how": "compiled"})
     assert row["flops"] == row["plain_flops"] > 0
 
 
