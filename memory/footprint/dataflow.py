@@ -183,6 +183,9 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
         return _inline(computation, inner, operands)
     if name == "dot_general":
         return _dot(computation, eqn, operands)
+    if name == "cond" and eqn.params["branches_platforms"]:
+        # The first operand says on which platform the program runs: not a choice that it makes while it runs.
+        return _inline(computation, _branch_on_cpu(eqn), operands[1:])
     if name == "scan" and eqn.params["length"] == 1:
         # The compiler removes the loop: what is inside can be merged with what is outside.
         return _inline(computation, eqn.params["jaxpr"], operands)
@@ -199,7 +202,7 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
     if name == "broadcast_in_dim" and _shape(eqn.invars[0]).shape:
         return [_broadcast(computation, operands[0], shapes[0])]
     if name in MOVES:
-        filled = name == "broadcast_in_dim"
+        filled = name == "broadcast_in_dim" and isinstance(eqn.invars[0], Constant)
         results = computation.once(how, "move", operands, shapes, **(about | {"with_reductions": filled}))
         if filled and results[0].node is not None:
             results[0].node.early.update(results)
@@ -208,6 +211,13 @@ def _equation(computation: Computation, eqn: JaxprEqn, operands: list[Value]) ->
         pairs = zip(operands, eqn.invars, strict=True)
         operands = [_stretched(computation, value, var, shapes[0]) for value, var in pairs]
     return computation.once(how, "pointwise", operands, shapes, **(about | {"in_place": True}))
+
+
+def _branch_on_cpu(eqn: JaxprEqn) -> ClosedJaxpr:
+    """The branch for CPUs, or else that for any platform."""
+    offered = dict(zip(eqn.params["branches_platforms"], eqn.params["branches"], strict=True))
+    named = [branch for platforms, branch in offered.items() if "cpu" in (platforms or ())]
+    return named[0] if named else offered[None]
 
 
 def _hashable(params: dict[str, Any]) -> Any:
@@ -227,7 +237,7 @@ def _same_bytes(eqn: JaxprEqn) -> bool:
 
 def _fenced(computation: Computation, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
     pairs = zip(operands, eqn.invars, strict=True)
-    return [v if isinstance(var, Constant) else computation.add("fence", [v], [_shape(var)])[0] for v, var in pairs]
+    return [computation.add("fence", [value], [_shape(var)])[0] for value, var in pairs]
 
 
 def _opaque(computation: Computation, eqn: JaxprEqn, operands: list[Value], about: dict[str, Any]) -> list[Value]:

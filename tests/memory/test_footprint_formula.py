@@ -153,9 +153,12 @@ def test_leaner_plans_are_estimated_leaner():
 
 
 def test_the_formula_still_agrees_with_the_published_compiled_peaks_of_the_trunk():
-    """Tracing takes seconds where compiling takes a minute: two plans of the smaller size."""
+    """Tracing takes seconds where compiling takes a minute: plain, recomputed, and both with chunks, at one size."""
     rows = [row for row in json.loads(RESULTS.read_text(encoding="utf-8")) if row["sizes"]["crop"] == 64]
-    for row in rows[:2]:
+    exact = [row for row in rows if "precision" not in row["plan"]]
+    chunked = [row for row in exact if {"recompute", "chunk"} <= row["plan"].keys()]
+    assert len(chunked) == 2
+    for row in exact[:2] + chunked:
         plan, sizes, settings = Plan.from_dict(row["plan"]), row["sizes"], ALPHAFOLD.optimizer
         state, batch = abstract_train_state(ALPHAFOLD, sizes, settings, plan), abstract_batch(ALPHAFOLD, sizes)
         formula = formula_footprint(step_of(ALPHAFOLD, sizes, settings)(plan), state, batch)
