@@ -18,7 +18,7 @@ from elbowroom.datasets.proteins.fingerprint import fingerprint
 from elbowroom.datasets.proteins.loader import ProteinBatches, evaluation_examples, training_batches
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_prior
-from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
+from elbowroom.memory.plan import Chunk, Offload, OptimizerState, Plan, Precision, Recompute
 from elbowroom.memory.step import Loss
 from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
 from elbowroom.models.alphafold.losses import FINE_TUNING, INITIAL, LossWeights, alphafold_loss
@@ -31,6 +31,27 @@ from elbowroom.studies.sizes import CaseSizeError, Size, Sizes
 
 DEFAULT_PLAN = Plan(recompute=Recompute(blocks=True))
 """Exact, needs no size to be chosen, and takes less time than the plain program on CPU, which waits for memory."""
+
+BFLOAT16 = Precision(compute="bfloat16")
+BOTH = Recompute(blocks=True, modules=True)
+NESTED = Plan(precision=BFLOAT16, recompute=dataclasses.replace(BOTH, groups=8), chunk=Chunk(rows=16))
+"""Of 48 blocks, the inputs of eight groups stay."""
+OFFLOADED = Plan(
+    precision=BFLOAT16,
+    recompute=BOTH,
+    chunk=Chunk(rows=4),
+    offload=Offload(activations=("pair_in", "msa_in", "previous_pair")),
+)
+"""Inputs of blocks wait in host memory."""
+LADDER = (
+    Plan(precision=BFLOAT16),
+    Plan(precision=BFLOAT16, recompute=DEFAULT_PLAN.recompute),
+    Plan(precision=BFLOAT16, recompute=DEFAULT_PLAN.recompute, chunk=Chunk(rows=32)),
+    Plan(precision=BFLOAT16, recompute=BOTH, chunk=Chunk(rows=16)),
+    NESTED,
+    OFFLOADED,
+)
+"""In bfloat16, which the original uses for its multimers (`global_config.bfloat16`)."""
 
 SIZES = {
     "crop": Size(default=256, meaning="residues of a crop"),
@@ -206,6 +227,7 @@ def _case(
         sizes={n: dataclasses.replace(size, default=defaults.get(n, size.default)) for n, size in SIZES.items()},
         optimizer=optimizer,
         plan=DEFAULT_PLAN,
+        ladder=LADDER,
         techniques=techniques,
         compared_sizes=COMPARED,
         score="distogram",

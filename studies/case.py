@@ -70,6 +70,8 @@ class Case:
     optimizer: OptimizerSettings
     plan: Plan
     """Used when the user chooses neither a plan nor a budget."""
+    ladder: Sequence[Plan]
+    """Plans for accelerators, from the least arithmetic to the least memory"""
     techniques: Callable[[Sizes], Mapping[str, Plan]]
     """Plans to compare at these sizes, by name; the first is the baseline."""
     compared_sizes: Mapping[str, int]

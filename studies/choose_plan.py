@@ -1,7 +1,8 @@
 """Which plan a run gets: the one that the user wrote, the one that a budget asks for, or the case's default."""
 
+import bisect
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,12 +62,28 @@ def fitted(
         state,
         abstract_batch(case, sizes),
         budget_bytes,
-        candidates=list(dict.fromkeys(_without_idle_cuts(case, sizes, plan) for plan in LADDER)),
+        candidates=_differing(case, sizes, LADDER),
         report=lambda trial: tell(
             f"{trial.plan}: {format_size(trial.footprint.peak)} ({trial.footprint.provenance}) "
             f"of {format_size(budget_bytes)}"
         ),
     )
+
+
+def plan_that_fits(case: Case, sizes: Sizes, fits: Callable[[Plan], bool]) -> Plan:
+    """The first plan of the case's ladder that fits, asking about as few as possible: each may take minutes.
+
+    Raises `BudgetError` when not even the leanest fits.
+    """
+    plans = _differing(case, sizes, case.ladder)
+    first = bisect.bisect_left(plans, True, key=fits)
+    if first == len(plans):
+        raise BudgetError(f"no plan fits, not even {plans[-1]}; take a larger device, a smaller crop or fewer rows")
+    return plans[first]
+
+
+def _differing(case: Case, sizes: Sizes, plans: Sequence[Plan]) -> list[Plan]:
+    return list(dict.fromkeys(_without_idle_cuts(case, sizes, plan) for plan in plans))
 
 
 def _without_idle_cuts(case: Case, sizes: Sizes, plan: Plan) -> Plan:

@@ -109,12 +109,15 @@ def train(
     epilog="Examples:\n\n"
     "elbowroom footprint alphafold --size crop=256\n\n"
     "elbowroom footprint alphafold --size crop=256 --plan plan.toml --how compiled --json\n\n"
-    "elbowroom footprint alphafold --size crop=384 --device rtx4090 --how compiled"
+    "elbowroom footprint alphafold --size crop=384 --device rtx4090 --how compiled --plan auto"
 )
 def footprint(
     case: Case,
     size: SizeOption = None,
-    plan: PlanOption = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with the memory plan, or auto: the least arithmetic that fits --device."),
+    ] = None,
     how: Annotated[
         Literal["formula", "compiled", "measured"],
         typer.Option(help="At once by formula, by the compiler's account, or by running two steps."),
@@ -266,6 +269,18 @@ def demo(
     from elbowroom.studies.commands import run_demo
 
     run_demo(out, as_json=as_json)
+
+
+@app.command(epilog="Examples:\n\nelbowroom reproduce frontier\n\nelbowroom reproduce frontier --out mine --json")
+def reproduce(
+    study: Annotated[Literal["frontier"], typer.Argument(help="frontier: the largest train steps that fit a card.")],
+    out: Annotated[Path, typer.Option(help="Folder for table, plot and plans.")] = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Make the numbers of a study again. Takes hours; interrupted, the same command goes on."""
+    from elbowroom.studies.commands import run_frontier
+
+    {"frontier": run_frontier}[study](out, as_json=as_json)
 
 
 def main() -> None:

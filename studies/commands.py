@@ -37,10 +37,20 @@ from elbowroom.studies.deepmind import save_deepmind
 from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
 from elbowroom.studies.device_report import DEVICE_CAPTION, DEVICE_COLUMNS
-from elbowroom.studies.footprint_report import PART_COLUMNS, How, device_row, footprint_row, part_rows, verdict
+from elbowroom.studies.footprint_report import (
+    PART_COLUMNS,
+    How,
+    device_row,
+    fitting_plan,
+    footprint_row,
+    part_rows,
+    verdict,
+)
 from elbowroom.studies.interrupt import StoppedError
 from elbowroom.studies.progress import counting
 from elbowroom.studies.provenance import provenance, provenance_line
+from elbowroom.studies.reproduce.frontier import POINTS, frontier_rows
+from elbowroom.studies.reproduce.frontier_report import frontier_table, save_frontier
 from elbowroom.studies.run_folder import RunError, inspect_folder
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.structure_files import StructureError, pdb_obstacle
@@ -66,6 +76,8 @@ USER_MISTAKES = (
 """Errors whose text tells the user what to do; any other is a fault of the program and keeps its traceback."""
 
 
+AUTO = Path("auto")
+"""In place of a plan's file: choose one"""
 COUNTED = ("proteins", "residues", "resolved_residues", "alignments", "alignment_rows", "structures")
 
 
@@ -127,13 +139,16 @@ def run_footprint(
 ) -> None:
     case, console = case_named(name), _progress_console()
     sizes = chosen_sizes(case.sizes, size_texts)
-    plan = case.plan if plan_file is None else Plan.load(plan_file)
-    check_plan(case, sizes, plan)
-    if on is None:
-        row = footprint_row(case, sizes, plan, how)
-    else:
-        with console.status(f"{how} for {on}"):
-            row = device_row(case, sizes, plan, how, device(on))
+    target = None if on is None else device(on)
+    with console.status(f"{how} for {on or 'this machine'}"):
+        if plan_file != AUTO:
+            plan = case.plan if plan_file is None else Plan.load(plan_file)
+            check_plan(case, sizes, plan)
+        elif target is not None:
+            plan = fitting_plan(case, sizes, how, target, lambda line: _say(console, line))
+        else:
+            raise PlanError("--plan auto needs a --device to fit; see `elbowroom devices`")
+        row = footprint_row(case, sizes, plan, how) if target is None else device_row(case, sizes, plan, how, target)
     if as_json:
         _print_json(row)
         return
@@ -288,6 +303,18 @@ def run_demo(out: Path, *, as_json: bool) -> None:
         _print_json(rows)
     else:
         _table_console().print(table_of_demo(rows))
+    _say(console, f"saved {', '.join(map(str, paths))}")
+
+
+def run_frontier(out: Path, *, as_json: bool) -> None:
+    console = _progress_console()
+    with console.status("compiling"):
+        rows = frontier_rows(POINTS, lambda line: _say(console, line))
+    paths = save_frontier(out, rows)
+    if as_json:
+        _print_json(rows)
+    else:
+        _table_console().print(frontier_table(rows))
     _say(console, f"saved {', '.join(map(str, paths))}")
 
 

@@ -1,5 +1,6 @@
 """Memory of one train step of a case, found in one of three ways."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -16,12 +17,12 @@ from elbowroom.memory.footprint.size import format_size
 from elbowroom.memory.plan import Plan, Recompute
 from elbowroom.memory.step import TrainState, initial_state
 from elbowroom.studies.case import Case, abstract_batch
-from elbowroom.studies.choose_plan import abstract_train_state
+from elbowroom.studies.choose_plan import abstract_train_state, plan_that_fits
 from elbowroom.studies.optimizer import make_optimizer
 from elbowroom.studies.provenance import result_row
 from elbowroom.studies.sizes import Sizes
 from elbowroom.studies.table import Column
-from elbowroom.studies.target_process import target_footprint
+from elbowroom.studies.target_process import TargetError, target_footprint
 from elbowroom.studies.train import step_of
 
 type How = Literal["formula", "compiled", "measured"]
@@ -55,10 +56,32 @@ def device_row(case: Case, sizes: Sizes, plan: Plan, how: How, target: DevicePro
         device_bytes=found.peak,
         host_bytes=found.host,
         fits=found.peak <= target.usable_memory,
+        parts={part: getattr(found, part) for part in PARTS},
         flops=_flops(case, sizes, plan),
         plain_flops=_flops(case, sizes, Plan()),
         footprint=found.to_dict(),
     )
+
+
+def fitting_plan(case: Case, sizes: Sizes, how: How, target: DeviceProfile, tell: Callable[[str], None]) -> Plan:
+    """The plan of the case's ladder with the least arithmetic that fits the device.
+
+    Raises `BudgetError` when none fits, and what `device_row` raises, save where the compiler says that a plan does
+    not fit.
+    """
+
+    def fits(plan: Plan) -> bool:
+        try:
+            row = device_row(case, sizes, plan, how, target)
+        except TargetError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            tell(str(error))
+            return False
+        tell(f"{plan}: {verdict(row)}")
+        return row["fits"]
+
+    return plan_that_fits(case, sizes, fits)
 
 
 def verdict(row: dict[str, Any]) -> str:

@@ -27,10 +27,13 @@ ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+    "XLA_FLAGS": (
+        "--xla_gpu_autotune_level=0 --xla_backend_optimization_level=0 --xla_gpu_disable_gpuasm_optimizations=true"
+    ),
 }
-"""No driver is looked for, no metadata server is waited for, several processes may hold the TPU's compiler, and
-kernels are not tuned, which needs the card to time them."""
+"""No driver is looked for, no metadata server is waited for, and several processes may hold the TPU's compiler. Kernels
+for cards are not tuned, which needs the card to time them, and their code is not optimised: it is made after memory is
+settled, never runs, and would take most of the time."""
 PACKAGES = {"cuda": "jax-cuda13-plugin", "tpu": "libtpu"}
 BLOCK = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
 """Most blocks of a CUDA grid along each axis"""

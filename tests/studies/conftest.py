@@ -110,6 +110,7 @@ TOY = Case(
     },
     optimizer=QUICK,
     plan=Plan(),
+    ladder=(Plan(), Plan(recompute=Recompute(blocks=True)), Plan(precision=Precision(compute="bfloat16"))),
     techniques=lambda sizes: {
         "plain": Plan(),
         "recompute": Plan(recompute=Recompute(blocks=True)),

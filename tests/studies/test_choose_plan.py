@@ -4,7 +4,7 @@ import pytest
 
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Chunk, Plan, PlanError, Recompute
-from elbowroom.studies.choose_plan import check_plan, choose_plan, compiled_step_of, fitted
+from elbowroom.studies.choose_plan import check_plan, choose_plan, compiled_step_of, fitted, plan_that_fits
 from elbowroom.studies.sizes import Sizes
 
 
@@ -44,3 +44,20 @@ def test_a_plan_that_fits_the_budget_is_taken_as_it_is(toy, sizes, tmp_path):
     assert choose_plan(toy, sizes, plan_file=path, budget=f"{needed}B", tell=print).plan == plan
     with pytest.raises(BudgetError, match=rf"needs .* more than --budget {needed - 1}B"):
         choose_plan(toy, sizes, plan_file=path, budget=f"{needed - 1}B", tell=print)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_the_plan_with_the_least_arithmetic_that_fits_is_found_without_asking_about_all(toy, sizes, first):
+    asked = []
+
+    def fits(plan: Plan) -> bool:
+        asked.append(plan)
+        return toy.ladder.index(plan) >= first
+
+    assert plan_that_fits(toy, sizes, fits) == toy.ladder[first]
+    assert len(asked) <= 2
+
+
+def test_where_not_even_the_leanest_fits_it_is_named(toy, sizes):
+    with pytest.raises(BudgetError, match="no plan fits, not even bfloat16"):
+        plan_that_fits(toy, sizes, lambda plan: False)

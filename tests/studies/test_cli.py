@@ -37,7 +37,7 @@ def trained(tmp_path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("command", ["train", "footprint", "compare", "check", "demo"])
+@pytest.mark.parametrize("command", ["train", "footprint", "compare", "check", "demo", "reproduce"])
 def test_every_command_explains_itself_with_examples(command):
     result = run(command, "--help")
     assert result.exit_code == 0
@@ -163,6 +163,18 @@ def test_a_footprint_is_a_table_or_json(how):
     table = run("footprint", "toy", "--how", how).stdout
     assert "parameters" in table
     assert how in table
+
+
+def test_a_plan_is_chosen_for_a_device():
+    result = run("footprint", "toy", "--plan", "auto", "--device", "rtx4090", "--json")
+    row = json.loads(result.stdout)
+    assert row["fits"]
+    assert row["plan"] == {}
+    assert sum(row["parts"].values()) == row["device_bytes"]
+
+
+def test_a_plan_chosen_without_a_device_is_refused():
+    assert "--plan auto needs a --device to fit" in refused(run("footprint", "toy", "--plan", "auto"))
 
 
 def test_a_comparison_is_saved_and_printed(tmp_path):

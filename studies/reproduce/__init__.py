@@ -1,0 +1,1 @@
+"""Studies that one command makes again: `elbowroom reproduce NAME`."""
