@@ -87,8 +87,9 @@ def device(key: str) -> DeviceProfile:
     path = FOLDER / f"{key}.toml"
     if key not in device_keys():
         near = difflib.get_close_matches(key, device_keys(), n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise DeviceError(f"no device is called {key!r}{meant} Known are {', '.join(device_keys())}")
+        known = f"nown are {', '.join(device_keys())}"
+        known = f"did you mean {near[0]!r}? K{known}" if near else f"k{known}"
+        raise DeviceError(f"no device is called {key!r}; {known}")
     return read_profile(path)
 
 

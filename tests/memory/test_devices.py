@@ -61,6 +61,11 @@ def test_an_unknown_device_is_refused_with_the_nearest_and_all_names():
         device("rtx4091")
 
 
+def test_a_name_like_no_device_is_refused_with_those_there_are():
+    with pytest.raises(DeviceError, match="no device is called 'abacus'; known are a100-40, "):
+        device("abacus")
+
+
 def test_a_device_is_one_file(tmp_path):
     path = tmp_path / "card.toml"
     path.write_text(GOOD)
