@@ -69,15 +69,6 @@ POINTS = (
         sizes={"crop": 1536, **INITIAL},
         plan=NESTED,
     ),
-    Point(
-        name="crop_2560",
-        meaning="crop 2,560, block inputs in host memory",
-        before="-",
-        device="rtx4090",
-        sizes={"crop": 2560, **INITIAL},
-        plan=OFFLOADED,
-        host_limit=HOST_LIMIT,
-    ),
     *(
         Point(
             name=f"crop_{crop}",
@@ -88,7 +79,7 @@ POINTS = (
             plan=OFFLOADED,
             host_limit=HOST_LIMIT,
         )
-        for crop in (512, 1024, 2048)
+        for crop in (2560, 512, 1024, 2048)
     ),
 )
 
