@@ -116,7 +116,9 @@ def footprint(
     size: SizeOption = None,
     plan: Annotated[
         Path | None,
-        typer.Option(help="TOML file with the memory plan, or auto: the least arithmetic that fits --device."),
+        typer.Option(
+            help="TOML file with the memory plan, or auto: the bfloat16 plan with least arithmetic that fits --device."
+        ),
     ] = None,
     how: Annotated[
         Literal["formula", "compiled", "measured"],

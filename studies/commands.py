@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from elbowroom.datasets.proteins.check import check
 from elbowroom.datasets.proteins.findings import DataError
@@ -89,6 +89,8 @@ def advice(error: Exception) -> tuple[str | None, int]:
         return f"error: {error}", 2
     if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error):
         return "error: the step does not fit the device's memory; give --budget, or smaller sizes with --size", 2
+    if isinstance(error, FileExistsError | NotADirectoryError | PermissionError):
+        return f"error: {error.filename} cannot be written: {error.strerror}; choose another --out", 2
     return None, 1
 
 
@@ -178,6 +180,7 @@ def run_compare(
     comparison = Comparison(case=case, sizes=sizes, plans=case.techniques(sizes))
     for plan in comparison.plans.values():
         check_plan(case, sizes, plan)
+    _claim(out)
     store = out / "rows.json"
     if how == "compiled":
         rows = compiled_rows(comparison, store, lambda line: _say(console, line))
@@ -185,11 +188,7 @@ def run_compare(
         batch = next(case.batches(case.demo("train"), sizes, 0)).features
         rows = measured_rows(comparison, batch, store, lambda line: _say(console, line))
     paths = save_comparison(out, f"{name}-{how}", rows)
-    if as_json:
-        _print_json(rows)
-    else:
-        _table_console().print(table_of(rows))
-    _say(console, f"saved {', '.join(map(str, paths))}")
+    _print_results(rows, table_of(rows), paths, console, as_json=as_json)
 
 
 def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
@@ -235,6 +234,7 @@ def run_predict(
         tell=lambda line: _say(console, line),
     )
     note = {"parameters": parameters.name, **provenance()}
+    _claim(out)
     for number, (protein, stem) in enumerate(zip(proteins, stems(proteins, out), strict=True), start=1):
         label = f"{number} of {len(proteins)}: {protein.name}"
         if is_written(stem) and not again:
@@ -267,6 +267,7 @@ def run_evaluate(
     if not proteins:
         raise RunError(f"{data} holds no structure to compare with; give --structures")
     bytes_allowed = None if budget is None else parse_size(budget)
+    _claim(out)
     seen: list[Any] = []
     shape, constant = constant_predict(case.demo("train").items)
     predictors = {
@@ -278,11 +279,7 @@ def run_evaluate(
         rows, each = evaluation_rows(predictors, proteins, count)
     report = {"rows": rows, "proteins": each, "calibration": calibration_of(seen), "provenance": provenance()}
     paths = save_evaluation(out, report)
-    if as_json:
-        _print_json(report)
-    else:
-        _table_console().print(evaluation_table(report))
-    _say(console, f"saved {', '.join(map(str, paths))}")
+    _print_results(report, evaluation_table(report), paths, console, as_json=as_json)
 
 
 def run_export(place: Path, out: Path) -> None:
@@ -299,23 +296,16 @@ def run_demo(out: Path, *, as_json: bool) -> None:
     jax.config.update("jax_compilation_cache_dir", str((out / "runs" / "compiled").absolute()))
     rows = demonstrate(out, console)
     paths = save_demo(out, rows)
-    if as_json:
-        _print_json(rows)
-    else:
-        _table_console().print(table_of_demo(rows))
-    _say(console, f"saved {', '.join(map(str, paths))}")
+    _print_results(rows, table_of_demo(rows), paths, console, as_json=as_json)
 
 
 def run_frontier(out: Path, *, as_json: bool) -> None:
     console = _progress_console()
+    _claim(out)
     with console.status("compiling"):
         rows = frontier_rows(POINTS, lambda line: _say(console, line))
     paths = save_frontier(out, rows)
-    if as_json:
-        _print_json(rows)
-    else:
-        _table_console().print(frontier_table(rows))
-    _say(console, f"saved {', '.join(map(str, paths))}")
+    _print_results(rows, frontier_table(rows), paths, console, as_json=as_json)
 
 
 def _with_defaults(case: Case, defaults: Mapping[str, int]) -> dict[str, Size]:
@@ -345,6 +335,22 @@ def _table_console() -> Console:
 
 def _say(console: Console, line: str) -> None:
     console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _claim(out: Path) -> None:
+    """Make the folder of results now, so that a place which cannot be written is told before the work."""
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _print_results(
+    results: Any, table: RenderableType, paths: Sequence[Path], console: Console, *, as_json: bool
+) -> None:
+    """As JSON or as a table, and where they are saved."""
+    if as_json:
+        _print_json(results)
+    else:
+        _table_console().print(table)
+    _say(console, f"saved {', '.join(map(str, paths))}")
 
 
 def _print_json(value: Any) -> None:

@@ -177,6 +177,14 @@ def test_a_plan_chosen_without_a_device_is_refused():
     assert "--plan auto needs a --device to fit" in refused(run("footprint", "toy", "--plan", "auto"))
 
 
+@pytest.mark.parametrize("below", ["", "deeper"])
+@pytest.mark.parametrize("command", [["compare", "toy", "--how", "compiled"], ["reproduce", "frontier"]], ids=" ".join)
+def test_results_that_have_no_place_are_refused(tmp_path, command, below):
+    (tmp_path / "file").write_text("kept")
+    assert "choose another --out" in refused(run(*command, "--out", tmp_path / "file" / below))
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def test_a_comparison_is_saved_and_printed(tmp_path):
     result = run("compare", "toy", "--out", tmp_path, "--json")
     rows = json.loads(result.stdout)

@@ -11,7 +11,8 @@ from elbowroom.memory.devices.profile import DeviceError, device
 from elbowroom.memory.footprint import target
 from elbowroom.memory.footprint.footprint import PARTS, Footprint
 from elbowroom.memory.plan import Plan, Recompute
-from elbowroom.studies.footprint_report import device_row, verdict
+from elbowroom.studies import footprint_report
+from elbowroom.studies.footprint_report import device_row, fitting_plan, verdict
 from elbowroom.studies.target_process import TargetError, answer_of
 
 FOUND = Footprint(**dict.fromkeys((*PARTS, "host", "peak"), 7), provenance="compiled", detail="a compiler")
@@ -99,3 +100,33 @@ def test_a_measurement_elsewhere_is_refused(toy):
     sizes = {name: size.default for name, size in toy.sizes.items()}
     with pytest.raises(DeviceError, match="measured where the device is"):
         device_row(toy, sizes, Plan(), "measured", device("rtx4090"))
+
+
+@pytest.fixture
+def a_compiler_that_says(monkeypatch):
+    """Answers with `words` for the plain plan, and with a footprint of seven bytes for every other."""
+
+    def install(words: str) -> None:
+        def answer(case: object, sizes: object, plan: Plan, target: object) -> Footprint:
+            if plan == Plan():
+                raise TargetError(words)
+            return FOUND
+
+        monkeypatch.setattr(footprint_report, "target_footprint", answer)
+
+    return install
+
+
+def test_a_plan_that_the_compiler_calls_too_large_does_not_fit(toy, a_compiler_that_says):
+    a_compiler_that_says("tpu-v5e, plain float32: RESOURCE_EXHAUSTED: Used 20.0G of 15.75G hbm")
+    sizes, told = {name: size.default for name, size in toy.sizes.items()}, []
+    chosen = fitting_plan(toy, sizes, "compiled", device("tpu-v5e"), told.append)
+    assert chosen == toy.ladder[1]
+    assert any("Used 20.0G of 15.75G" in line for line in told)
+
+
+def test_a_compiler_that_crashes_is_not_taken_for_a_plan_that_is_too_large(toy, a_compiler_that_says):
+    a_compiler_that_says("tpu-v5e, plain float32: the compiler ended with code -6: it said nothing")
+    sizes = {name: size.default for name, size in toy.sizes.items()}
+    with pytest.raises(TargetError, match="ended with code -6"):
+        fitting_plan(toy, sizes, "compiled", device("tpu-v5e"), lambda line: None)
