@@ -1,6 +1,7 @@
 """What is said of the frontier is what the card's compiler said; what is not reached is not hidden."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,14 @@ def unanswered(toy, monkeypatch) -> list:
     return frontier_rows(toy_points(monkeypatch, toy), lambda line: None)
 
 
-def test_a_missing_compiler_is_told_before_anything_is_compiled_or_written_over(toy, monkeypatch):
-    monkeypatch.setattr(target, "PACKAGES", {"cuda": "no-such-compiler"})
-    with pytest.raises(DeviceError, match="rtx4090 needs no-such-compiler"):
-        frontier_rows(toy_points(monkeypatch, toy), lambda line: None)
+def test_a_missing_compiler_is_told_before_anything_is_compiled(toy, monkeypatch):
+    first, last = toy_points(monkeypatch, toy)
+    compiled: list[object] = []
+    monkeypatch.setattr(target, "PACKAGES", {"cuda": "jax", "tpu": "no-such-compiler"})
+    monkeypatch.setattr(footprint_report, "target_footprint", lambda *arguments: compiled.append(arguments))
+    with pytest.raises(DeviceError, match="tpu-v5e needs no-such-compiler"):
+        frontier_rows([first, replace(last, device="tpu-v5e")], lambda line: None)
+    assert not compiled
 
 
 def test_a_point_without_an_answer_is_a_row_and_not_the_end(unanswered):
@@ -90,5 +95,6 @@ def test_saved_pages_tell_what_has_no_answer_and_plans_can_be_loaded(unanswered,
     paths = save_frontier(tmp_path, unanswered)
     assert [path.name for path in paths] == ["frontier.md", "frontier.csv", "frontier.json", "frontier.png"]
     assert f"one has no answer: {CRASHED}" in paths[0].read_text()
+    assert paths[0].read_text().count("| NO |") == 2
     assert Plan.load(tmp_path / "frontier" / "one.toml") == Plan(recompute=Recompute(blocks=True))
     assert all(path.stat().st_size for path in paths)
