@@ -104,7 +104,7 @@ def put(array: Shaped[Array, "..."], part: Shaped[Array, "..."], start: Int[Arra
     return jax.lax.dynamic_update_slice_in_dim(array, part.astype(array.dtype), start, axis)
 
 
-def _cut_out(array: Shaped[Array, "..."], start: Int[Array, ""], size: int, axis: int) -> Shaped[Array, "row ..."]:
+def cut_out(array: Shaped[Array, "..."], start: Int[Array, ""], size: int, axis: int) -> Shaped[Array, "row ..."]:
     """Some rows, and rows first.
 
     Left alone, a compiler gives the whole array the order of axes that the arithmetic on a slice prefers, which takes
@@ -118,7 +118,7 @@ def _cut_out(array: Shaped[Array, "..."], start: Int[Array, ""], size: int, axis
     return jnp.moveaxis(part, axis, 0)
 
 
-def _put_back(array: Shaped[Array, "..."], part: Shaped[Array, "row ..."], start: Int[Array, ""], axis: int) -> Array:
+def put_back(array: Shaped[Array, "..."], part: Shaped[Array, "row ..."], start: Int[Array, ""], axis: int) -> Array:
     return put(array, jnp.moveaxis(part, 0, axis), start, axis)
 
 
@@ -156,8 +156,8 @@ def zeros_after[First](first: First, like: PyTree) -> tuple[First, PyTree]:
 def _mapped(pure: Callable[..., PyTree], cut: _Cut, rows: list[Array], shared: list[Array]) -> PyTree:
     def one(out: PyTree, index: Int[Array, ""]) -> tuple[PyTree, None]:
         start, _ = cut.bounds(rows, index)
-        part = pure(shared, *(_cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)))
-        return jax.tree.map(lambda whole, piece: _put_back(whole, piece, start, cut.out_axis), out, part), None
+        part = pure(shared, *(cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)))
+        return jax.tree.map(lambda whole, piece: put_back(whole, piece, start, cut.out_axis), out, part), None
 
     def whole(piece: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         shape = list(piece.shape[1:])
@@ -184,7 +184,7 @@ def _mapped_backward(pure: Callable[..., PyTree], cut: _Cut, saved: Any, cotange
     def one(carry: tuple[list[Array], list[Array]], index: Int[Array, ""]) -> tuple[Any, None]:
         to_rows, to_shared = carry
         start, fresh = cut.bounds(rows, index)
-        slices = [_cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)]
+        slices = [cut_out(x, start, cut.size, axis) for x, axis in zip(rows, cut.axes, strict=True)]
         sliced, replace = inexact(slices)
 
         def of_inexact(parts: list[Array], weights: list[Array]) -> PyTree:
@@ -194,7 +194,7 @@ def _mapped_backward(pure: Callable[..., PyTree], cut: _Cut, saved: Any, cotange
         seen = jax.tree.map(lambda x: _fresh_part(x, start, fresh, cut.out_axis), cotangent)
         part_rows, part_shared = pullback(seen)
         to_rows = [
-            _put_back(whole, jnp.where(_along(fresh, part), part, _cut_out(whole, start, cut.size, axis)), start, axis)
+            put_back(whole, jnp.where(_along(fresh, part), part, cut_out(whole, start, cut.size, axis)), start, axis)
             for whole, part, axis in zip(to_rows, part_rows, axes, strict=True)
         ]
         return (
@@ -213,7 +213,7 @@ def _fresh_part(cotangent: Any, start: Int[Array, ""], fresh: Bool[Array, "row"]
     if cotangent.dtype == jax.dtypes.float0:
         rest = cotangent.shape[:axis] + cotangent.shape[axis + 1 :]
         return np.zeros((len(fresh), *rest), jax.dtypes.float0)
-    return jnp.where(_along(fresh, cotangent), _cut_out(cotangent, start, len(fresh), axis), 0)
+    return jnp.where(_along(fresh, cotangent), cut_out(cotangent, start, len(fresh), axis), 0)
 
 
 def _along(fresh: Bool[Array, "row"], array: Array) -> Bool[Array, "..."]:

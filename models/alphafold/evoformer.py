@@ -4,7 +4,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from einops import rearrange
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
@@ -12,6 +11,7 @@ from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import wide
 from elbowroom.memory.recompute import name, recomputed_module
+from elbowroom.memory.triangle import multiply_edges
 from elbowroom.models.alphafold.attention import (
     MSAColumnAttention,
     MSAColumnGlobalAttention,
@@ -92,22 +92,17 @@ class TriangleMultiplication(nnx.Module):
         self.gating_linear = Linear(channels, channels, rngs=rngs, start="gate")
 
     def __call__(self, pair: Pair, mask: Bool[Array, "res res"], plan: Plan) -> Pair:
-        """Row i of the result needs one side's edges at i and all edges of the other side.
-
-        Outgoing: sum_k left[i, k] right[j, k]. Incoming: sum_k left[k, j] right[k, i], which is the same sum over
+        """Outgoing: sum_k left[i, k] right[j, k]. Incoming: sum_k left[k, j] right[k, i], which is the same sum over
         the transposed edges with the sides exchanged.
         """
-        axis = 1 if self.incoming else 0
         mine, others = (self._right, self._left) if self.incoming else (self._left, self._right)
-        other = map_rows(others, pair, mask, size=plan.chunk.rows, axes=(axis, axis))
-        other = rearrange(other, "j k c -> c j k")
 
-        def rows(some: PairRows, edge: PairRows, present: Bool[Array, "row res"]) -> PairRows:
-            product = name(jnp.einsum("ikc,cjk->ijc", mine(edge, present), other), "triangle_product")
+        def finish(product: Float[Array, "row res c"], some: PairRows) -> PairRows:
             gate = jax.nn.sigmoid(self.gating_linear(self.layer_norm_input(some)))
             return self.output_projection(self.center_layer_norm(product)) * gate
 
-        return map_rows(rows, pair, pair, mask, size=plan.chunk.rows, axes=(0, axis, axis))
+        axis = 1 if self.incoming else 0
+        return multiply_edges(mine, others, finish, pair, mask, size=plan.chunk.rows, axis=axis)
 
     def _left(self, edges: PairRows, valid: Bool[Array, "row res"]) -> Float[Array, "row res c"]:
         return self._side(edges, valid, self.left_projection, self.left_gate)
