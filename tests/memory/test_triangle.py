@@ -1,5 +1,7 @@
 """Triangle multiplication in rows: the plain product's value and gradients, and none of its large gradients."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,9 +58,9 @@ def test_no_gradient_is_as_large_as_the_pair_representation_in_float32():
     """The other side's gradient, added up over slices, would be."""
     given, mask, weight = inputs("bfloat16")
     traced = jax.make_jaxpr(jax.grad(lambda given: (by_rows(given, mask, 2, 0) * weight).sum()))(given)
-    carried = [var.aval for loop in loops(traced.jaxpr) for var in loop.outvars]
-    large = [aval.dtype for aval in carried if aval.size >= RESIDUES * RESIDUES * INNER]
-    assert large and all(dtype == jnp.bfloat16 for dtype in large)
+    carried: list[Any] = [var.aval for loop in loops(traced.jaxpr) for var in loop.outvars]
+    large = {aval.dtype for aval in carried if aval.size >= RESIDUES * RESIDUES * INNER}
+    assert large == {jnp.dtype("bfloat16")}
 
 
 def loops(jaxpr):
