@@ -21,6 +21,7 @@ from elbowroom.datasets.proteins.separation_prior import prior_loss, separation_
 from elbowroom.memory.plan import Chunk, Offload, OptimizerState, Plan, Precision, Recompute
 from elbowroom.memory.step import Loss
 from elbowroom.models.alphafold.config import AlphaFoldConfig, monomer, small
+from elbowroom.models.alphafold.evoformer import TRIANGLES
 from elbowroom.models.alphafold.losses import FINE_TUNING, INITIAL, LossWeights, alphafold_loss
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
 from elbowroom.models.alphafold.recycle import recycle
@@ -43,6 +44,22 @@ OFFLOADED = Plan(
     offload=Offload(activations=("pair_in", "msa_in", "previous_pair")),
 )
 """Inputs of blocks wait in host memory."""
+MODULE_OUTPUTS = (
+    "msa_row_attention_with_pair_bias",
+    "msa_column_attention",
+    "msa_column_global_attention",
+    "msa_transition",
+    "outer_product_mean",
+    *TRIANGLES,
+    "pair_transition",
+)
+OUTPUTS_OFFLOADED = Plan(
+    precision=BFLOAT16,
+    recompute=DEFAULT_PLAN.recompute,
+    chunk=Chunk(rows=32),
+    offload=Offload(activations=("pair_in", "msa_in", *MODULE_OUTPUTS)),
+)
+"""What modules add to the representations waits in host memory too: less is computed again, for more traffic."""
 LADDER = (
     Plan(precision=BFLOAT16),
     Plan(precision=BFLOAT16, recompute=DEFAULT_PLAN.recompute),

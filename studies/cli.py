@@ -273,16 +273,21 @@ def demo(
     run_demo(out, as_json=as_json)
 
 
-@app.command(epilog="Examples:\n\nelbowroom reproduce frontier\n\nelbowroom reproduce frontier --out mine --json")
+@app.command(epilog="Examples:\n\nelbowroom reproduce frontier\n\nelbowroom reproduce offload --out mine --json")
 def reproduce(
-    study: Annotated[Literal["frontier"], typer.Argument(help="frontier: the largest train steps that fit a card.")],
+    study: Annotated[
+        Literal["frontier", "offload"],
+        typer.Argument(
+            help="frontier: the largest train steps that fit a card; offload: what leaves a device for the host."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for table, plot and plans.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
-    """Make the numbers of a study again. Takes hours; interrupted, the same command goes on."""
-    from elbowroom.studies.commands import run_frontier
+    """Make the numbers of a study again, with the compilers of cards. Interrupted, the same command goes on."""
+    from elbowroom.studies.commands import run_frontier, run_offload
 
-    {"frontier": run_frontier}[study](out, as_json=as_json)
+    {"frontier": run_frontier, "offload": run_offload}[study](out, as_json=as_json)
 
 
 def main() -> None:

@@ -51,6 +51,7 @@ from elbowroom.studies.progress import counting
 from elbowroom.studies.provenance import provenance, provenance_line
 from elbowroom.studies.reproduce.frontier import POINTS, frontier_rows
 from elbowroom.studies.reproduce.frontier_report import frontier_table, save_frontier
+from elbowroom.studies.reproduce.offload import TRANSFERS, offload_rows, offload_table, save_offload
 from elbowroom.studies.run_folder import RunError, inspect_folder
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.structure_files import StructureError, pdb_obstacle
@@ -306,6 +307,14 @@ def run_frontier(out: Path, *, as_json: bool) -> None:
         rows = frontier_rows(POINTS, lambda line: _say(console, line))
     paths = save_frontier(out, rows)
     _print_results(rows, frontier_table(rows), paths, console, as_json=as_json)
+
+
+def run_offload(out: Path, *, as_json: bool) -> None:
+    console = _progress_console()
+    _claim(out)
+    with console.status("compiling"):
+        rows = offload_rows(TRANSFERS, lambda line: _say(console, line))
+    _print_results(rows, offload_table(rows), save_offload(out, rows), console, as_json=as_json)
 
 
 def _with_defaults(case: Case, defaults: Mapping[str, int]) -> dict[str, Size]:

@@ -14,7 +14,7 @@ import numpy as np
 from elbowroom.memory.devices.profile import device
 from elbowroom.memory.footprint.target import compiler
 from elbowroom.memory.plan import Chunk, Plan
-from elbowroom.studies.alphafold import NESTED, OFFLOADED
+from elbowroom.studies.alphafold import NESTED, OFFLOADED, OUTPUTS_OFFLOADED
 from elbowroom.studies.cases import case_named
 from elbowroom.studies.footprint_report import device_row
 from elbowroom.studies.provenance import result_row
@@ -24,6 +24,8 @@ from elbowroom.studies.target_process import TargetError
 GIB = 2**30
 HOST_LIMIT = 128 * GIB
 """Bytes of host memory that a machine with such a card can be expected to have."""
+SERVER_LIMIT = 512 * GIB
+"""The same for one card of a server: NVIDIA's DGX H100 has 2 TiB for eight."""
 ARITHMETIC_LIMIT = 1.8
 """Most floating-point operations, relative to the plain step's, that a plan may cost."""
 
@@ -80,6 +82,34 @@ POINTS = (
             host_limit=HOST_LIMIT,
         )
         for crop in (2560, 512, 1024, 2048)
+    ),
+    Point(
+        name="crop_1280",
+        meaning="crop 1,280, nothing offloaded",
+        before="-",
+        device="tpu-v5e",
+        sizes={"crop": 1280, **INITIAL},
+        plan=NESTED,
+    ),
+    Point(
+        name="crop_5120",
+        meaning="crop 5,120, block inputs in host memory",
+        before="AlphaFold 3 predicts up to 5,120 tokens",
+        device="h100",
+        sizes={"crop": 5120, **INITIAL},
+        plan=OFFLOADED,
+        host_limit=SERVER_LIMIT,
+    ),
+    Point(
+        name="crop_384",
+        meaning="crop 384, 512 clusters, block inputs and module outputs in host memory",
+        before="18.2 GiB (DeepMind's trunk alone)",
+        device="h100",
+        sizes={"crop": 384, "clusters": 512, "extra": 1024},
+        plan=OUTPUTS_OFFLOADED,
+        peak_limit=int(18.2 * GIB / 3),
+        host_limit=HOST_LIMIT,
+        arithmetic_limit=1.35,
     ),
 )
 

@@ -20,7 +20,8 @@ type Row = Mapping[str, Any]
 TITLE = "The frontier: whole AlphaFold train steps, compiled for the card named"
 INTRODUCTION = """Published model 1 (48 + 4 blocks, 4 templates, recycling), all losses, gradients and Adam, batch 1,
 bfloat16 arithmetic. Compiled by the card's own compiler, without the card; nothing ran. Device bytes are argument +
-output + temporary - alias. Made by `elbowroom reproduce frontier`; the plans are in `frontier/`."""
+output + temporary - alias; beside them the host may hold 128 GiB for an RTX 4090 and 512 GiB for an H100. The loop of
+recycling counts once in both arithmetics. Made by `elbowroom reproduce frontier`; the plans are in `frontier/`."""
 
 COLUMNS = (
     Column("step", lambda row: row["meaning"]),

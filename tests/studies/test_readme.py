@@ -5,10 +5,12 @@ from pathlib import Path
 
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.studies.compare_report import columns, markdown_of
+from elbowroom.studies.reproduce.frontier_report import COLUMNS
 from elbowroom.studies.table import markdown_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+FRONTIER = ("step", "card", "device", "host", "arithmetic / plain")
 MEASURED = ROOT / "results" / "techniques" / "alphafold-measured.json"
 
 
@@ -28,3 +30,8 @@ def test_the_peaks_in_the_text_are_the_compiled_ones():
     rows = json.loads((ROOT / "results" / "exact_techniques.json").read_text())
     plain, *_, exact = [r["footprint"]["peak"] for r in rows if r["sizes"]["crop"] == 256]
     assert f"falls from {format_size(plain).removesuffix(' GiB')} to {format_size(exact)}" in README
+
+
+def test_the_table_of_cards_is_rendered_from_its_rows():
+    rows = json.loads((ROOT / "results" / "frontier.json").read_text())
+    assert markdown_table([column for column in COLUMNS if column.title in FRONTIER], rows) in README
