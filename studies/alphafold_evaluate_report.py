@@ -1,6 +1,5 @@
 """An evaluation as a table on the terminal and as files."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.table import Table
 from elbowroom.studies.alphafold_evaluate import COLUMNS
 from elbowroom.studies.prediction_plots import plot_calibration
 from elbowroom.studies.provenance import provenance_line
-from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts, terminal_table
 
 
 def evaluation_table(report: Mapping[str, Any]) -> Table:
@@ -20,15 +19,9 @@ def evaluation_table(report: Mapping[str, Any]) -> Table:
 
 def save_evaluation(folder: Path, report: Mapping[str, Any]) -> list[Path]:
     """Write evaluation.md, .csv (a line for each protein), .json and calibration.png; gives their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "md": f"### {_title(report)}\n\n{markdown_table(COLUMNS, report['rows'])}\n\n{_caption(report)}\n",
-        "csv": csv_table(_columns_of_proteins(report), report["proteins"]),
-        "json": json.dumps(report, indent=1) + "\n",
-    }
-    paths = [folder / f"evaluation.{ending}" for ending in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
+    markdown = f"### {_title(report)}\n\n{markdown_table(COLUMNS, report['rows'])}\n\n{_caption(report)}\n"
+    csv = csv_table(_columns_of_proteins(report), report["proteins"])
+    paths = save_texts(folder, "evaluation", markdown=markdown, csv=csv, rows=report)
     return [*paths, plot_calibration(folder / "calibration.png", report["calibration"]["bins"])]
 
 

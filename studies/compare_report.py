@@ -1,6 +1,5 @@
 """The comparison of techniques as a person reads it: table, Markdown, CSV and plot."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.studies.provenance import provenance_line
-from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts, terminal_table
 
 type Row = Mapping[str, Any]
 
@@ -63,18 +62,10 @@ def markdown_of(rows: Sequence[Row]) -> str:
 
 def save_comparison(folder: Path, name: str, rows: Sequence[Row]) -> list[Path]:
     """Write `name`.md, .csv, .json and .png into `folder`; gives their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "md": markdown_of(rows),
-        "csv": csv_table(columns(rows), rows),
-        "json": json.dumps(list(rows), indent=2) + "\n",
-    }
-    paths = [folder / f"{name}.{ending}" for ending in (*texts, "png")]
-    for path, text in zip(paths, texts.values(), strict=False):
-        path.write_text(text, encoding="utf-8")
+    csv = csv_table(columns(rows), rows)
+    paths = save_texts(folder, name, markdown=markdown_of(rows), csv=csv, rows=list(rows))
     draw = plot_trade if "time_ratio" in rows[0] else plot_memory
-    save_plot(paths[-1], lambda axes: draw(axes, rows))
-    return paths
+    return [*paths, save_plot(folder / f"{name}.png", lambda axes: draw(axes, rows))]
 
 
 def plot_trade(axes: Axes, rows: Sequence[Row]) -> None:

@@ -1,6 +1,5 @@
 """The demo's results as a person reads them: tables, Markdown, CSV and a picture."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from rich.console import Group
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.studies.compare_report import markdown_of, plot_memory, table_of
 from elbowroom.studies.provenance import provenance_line
-from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts, terminal_table
 
 type Results = Mapping[str, Any]
 
@@ -52,21 +51,14 @@ def verdict(results: Results) -> str:
 
 def save_demo(folder: Path, results: Results) -> list[Path]:
     """Write demo.md, .csv, .json and .png into `folder`; gives their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     markdown = (
         f"### {_title(results)}\n\n{markdown_table(COLUMNS, _rows(results))}\n\n{_caption(results)}\n\n"
         f"{verdict(results)}\n\n{markdown_of(results['compared'])}"
     )
-    texts = {
-        "md": markdown,
-        "csv": csv_table(COLUMNS, _rows(results)),
-        "json": json.dumps(dict(results), indent=2) + "\n",
-    }
-    paths = [folder / f"demo.{ending}" for ending in (*texts, "png")]
-    for path, text in zip(paths, texts.values(), strict=False):
-        path.write_text(text, encoding="utf-8")
-    _save_picture(paths[-1], results)
-    return paths
+    csv, picture = csv_table(COLUMNS, _rows(results)), folder / "demo.png"
+    paths = save_texts(folder, "demo", markdown=markdown, csv=csv, rows=dict(results))
+    _save_picture(picture, results)
+    return [*paths, picture]
 
 
 def _rows(results: Results) -> list[dict[str, Any]]:

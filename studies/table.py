@@ -2,8 +2,10 @@
 
 import csv
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -45,6 +47,15 @@ def csv_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     writer.writerow([column.title for column in columns])
     writer.writerows([column.value(row) for column in columns] for row in rows)
     return text.getvalue()
+
+
+def save_texts(folder: Path, name: str, *, markdown: str, csv: str, rows: Any) -> list[Path]:
+    """Write `name`.md, .csv and .json, the last from `rows`, into `folder`; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"md": markdown, "csv": csv, "json": json.dumps(rows, indent=2) + "\n"}
+    for ending, text in texts.items():
+        (folder / f"{name}.{ending}").write_text(text, encoding="utf-8")
+    return [folder / f"{name}.{ending}" for ending in texts]
 
 
 def _shown(columns: Sequence[Column], row: Row) -> list[str]:

@@ -1,6 +1,5 @@
 """The frontier as a person reads it: table, Markdown, CSV, plot, and every plan as a file to use."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from elbowroom.memory.plan import Plan
 from elbowroom.studies.compare_report import save_plot
 from elbowroom.studies.provenance import provenance_line
 from elbowroom.studies.reproduce.frontier import GROWTH, growth, reached
-from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts, terminal_table
 
 type Row = Mapping[str, Any]
 
@@ -64,16 +63,9 @@ def save_frontier(folder: Path, rows: Sequence[Row]) -> list[Path]:
     for row in rows:
         text = f"# {row['meaning']}, on {row['device']}\n{Plan.from_dict(row['plan']).to_toml()}"
         (plans / f"{row['name']}.toml").write_text(text, encoding="utf-8")
-    texts = {
-        "md": markdown_of(rows),
-        "csv": csv_table(COLUMNS, rows),
-        "json": json.dumps(list(rows), indent=1) + "\n",
-    }
-    paths = [folder / f"frontier.{ending}" for ending in (*texts, "png")]
-    for path, text in zip(paths, texts.values(), strict=False):
-        path.write_text(text, encoding="utf-8")
-    save_plot(paths[-1], lambda axes: _plot(axes, rows))
-    return paths
+    csv = csv_table(COLUMNS, rows)
+    paths = save_texts(folder, "frontier", markdown=markdown_of(rows), csv=csv, rows=list(rows))
+    return [*paths, save_plot(folder / "frontier.png", lambda axes: _plot(axes, rows))]
 
 
 def _plot(axes: Axes, rows: Sequence[Row]) -> None:

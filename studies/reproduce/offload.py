@@ -4,7 +4,6 @@ Every row is one train step of a narrow protein on the published model's 48 bloc
 what the row offloads. Nothing runs and no device is needed.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from elbowroom.studies.cases import case_named
 from elbowroom.studies.footprint_report import device_row
 from elbowroom.studies.provenance import provenance, provenance_line
 from elbowroom.studies.sizes import chosen_sizes
-from elbowroom.studies.table import Column, csv_table, markdown_table, terminal_table
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts, terminal_table
 
 type Row = Mapping[str, Any]
 
@@ -29,8 +28,8 @@ WITHOUT = Plan(recompute=Recompute(blocks=True))
 TITLE = "Offload: what leaves the device, and what the host receives"
 INTRODUCTION = """One train step of the published model 1 (48 + 4 blocks; crop 128, 128 clusters and extra rows) in
 float32, blocks recomputed, compiled for the card with and without the offload. The compiler of NVIDIA's cards, asked
-without a card, keeps no account of arguments in host memory: state is shown on the TPU only. Made by
-`elbowroom reproduce offload`."""
+without a card, keeps no account of arguments in host memory: state is shown on the TPU only. Without parameters on the
+device, temporaries fall besides. Made by `elbowroom reproduce offload`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +105,5 @@ def markdown_of(rows: Sequence[Row]) -> str:
 
 def save_offload(folder: Path, rows: Sequence[Row]) -> list[Path]:
     """Write offload.md, .csv and .json."""
-    texts = {
-        "md": markdown_of(rows),
-        "csv": csv_table(COLUMNS, rows),
-        "json": json.dumps(list(rows), indent=1) + "\n",
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"offload.{ending}" for ending in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
-    return paths
+    csv = csv_table(COLUMNS, rows)
+    return save_texts(folder, "offload", markdown=markdown_of(rows), csv=csv, rows=list(rows))
