@@ -47,6 +47,11 @@ TRANSFERS = (
     Transfer(what="inputs of blocks", device="tpu-v5e", offload=ACTIVATIONS),
     Transfer(what="optimizer state", device="tpu-v5e", offload=Offload(optimizer=True)),
     Transfer(what="parameters and gradients", device="tpu-v5e", offload=Offload(parameters=True)),
+    Transfer(
+        what="optimizer state, parameters and gradients",
+        device="tpu-v5e",
+        offload=Offload(optimizer=True, parameters=True),
+    ),
 )
 
 COLUMNS = (
