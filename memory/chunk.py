@@ -141,6 +141,16 @@ def accumulator(like: Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(like.shape, wide(like.dtype))
 
 
+def added(totals: list[Array], parts: list[Array]) -> list[Array]:
+    """Accumulators with one more part each."""
+    return [total + part.astype(total.dtype) for total, part in zip(totals, parts, strict=True)]
+
+
+def rounded(totals: list[Array], like: list[Array]) -> list[Array]:
+    """What accumulators have added up, in the dtypes of what they stand for."""
+    return [total.astype(own.dtype) for total, own in zip(totals, like, strict=True)]
+
+
 def zeros_after[First](first: First, like: PyTree) -> tuple[First, PyTree]:
     """Zeros shaped as `like`, which come into being only once `first` has.
 
@@ -199,13 +209,12 @@ def _mapped_backward(pure: Callable[..., PyTree], cut: _Cut, saved: Any, cotange
         ]
         return (
             to_rows,
-            [total + part.astype(total.dtype) for total, part in zip(to_shared, part_shared, strict=True)],
+            added(to_shared, part_shared),
         ), None
 
     cotangent, zeros = zeros_after(cotangent, (row_leaves, [accumulator(x) for x in shared_leaves]))
     (to_rows, to_shared), _ = jax.lax.scan(one, zeros, cut.indices(rows))
-    to_shared = [total.astype(like.dtype) for total, like in zip(to_shared, shared_leaves, strict=True)]
-    return put_rows(to_rows, lambda _: None), put_shared(to_shared, lambda _: None)
+    return put_rows(to_rows, lambda _: None), put_shared(rounded(to_shared, shared_leaves), lambda _: None)
 
 
 def _fresh_part(cotangent: Any, start: Int[Array, ""], fresh: Bool[Array, "row"], axis: int) -> Any:

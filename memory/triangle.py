@@ -17,12 +17,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from elbowroom.memory.chunk import (
     accumulator,
+    added,
     cut_out,
     hoist,
     inexact,
     map_rows,
     num_slices,
     put_back,
+    rounded,
     slice_bounds,
     take,
     zeros_after,
@@ -113,7 +115,7 @@ def _backward(steps: _Steps, size: int, axis: int, saved: Any, cotangent: Pair) 
         to_pair = _add(_add(to_pair, d_rows, start, 0), d_edges, start, axis)
         # Rows that the slice before has counted are zero here.
         to_product = _add(to_product, d_product, start, 0)
-        return (to_pair, to_product, _sum(to_mine, by_mine), _sum(to_finish, by_finish)), None
+        return (to_pair, to_product, added(to_mine, by_mine), added(to_finish, by_finish)), None
 
     def of_columns(carry: Any, index: Int[Array, ""]) -> tuple[Any, None]:
         to_pair, to_others = carry
@@ -122,7 +124,7 @@ def _backward(steps: _Steps, size: int, axis: int, saved: Any, cotangent: Pair) 
         d_side = jnp.einsum("jic,cik->jkc", cut_out(to_product, start, size, 1), own)
         _, back = jax.vjp(lambda own, edges: others(own, edges, present), weights.others, edges)
         by_others, d_edges = back(jnp.where(fresh[:, None, None], d_side, 0))
-        return (_add(to_pair, d_edges, start, axis), _sum(to_others, by_others)), None
+        return (_add(to_pair, d_edges, start, axis), added(to_others, by_others)), None
 
     bound = steps.bound(shared)
     other = _whole(bound.others, size, axis, pair, mask)
@@ -135,8 +137,8 @@ def _backward(steps: _Steps, size: int, axis: int, saved: Any, cotangent: Pair) 
     own = _whole(bound.mine, size, axis, pair, mask)
     (to_pair, of_others), _ = jax.lax.scan(of_columns, (to_pair, of_others), indices)
     found = (
-        put([total.astype(like.dtype) for total, like in zip(sums, own, strict=True)], lambda _: None)
-        for put, sums, own in zip(put_weights, (of_mine, of_others, of_finish), weights, strict=True)
+        put(rounded(sums, some), lambda _: None)
+        for put, sums, some in zip(put_weights, (of_mine, of_others, of_finish), weights, strict=True)
     )
     return to_pair, None, _Steps(*found)
 
@@ -148,10 +150,6 @@ def _of_weights(step: Callable[..., Array], put: Callable[..., list[Array]]) -> 
 
 def _add(total: Array, part: Array, start: Int[Array, ""], axis: int) -> Array:
     return put_back(total, cut_out(total, start, len(part), axis) + part, start, axis)
-
-
-def _sum(totals: list[Array], parts: list[Array]) -> list[Array]:
-    return [total + part.astype(total.dtype) for total, part in zip(totals, parts, strict=True)]
 
 
 _multiplied.defvjp(_forward, _backward)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params  # pyright: ignore[reportPrivateImportUsage]
 
 from elbowroom.memory.triangle import multiply_edges
 
@@ -68,7 +69,5 @@ def loops(jaxpr):
     for equation in jaxpr.eqns:
         if equation.primitive.name == "scan":
             yield equation
-        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "jaxpr")):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from loops(inner)
+        for inner in jaxprs_in_params(equation.params):
+            yield from loops(inner)

@@ -178,7 +178,11 @@ def test_a_plan_chosen_without_a_device_is_refused():
 
 
 @pytest.mark.parametrize("below", ["", "deeper"])
-@pytest.mark.parametrize("command", [["compare", "toy", "--how", "compiled"], ["reproduce", "frontier"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["compare", "toy", "--how", "compiled"], ["reproduce", "frontier"], ["reproduce", "offload"]],
+    ids=" ".join,
+)
 def test_results_that_have_no_place_are_refused(tmp_path, command, below):
     (tmp_path / "file").write_text("kept")
     assert "choose another --out" in refused(run(*command, "--out", tmp_path / "file" / below))
