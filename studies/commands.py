@@ -52,7 +52,7 @@ from elbowroom.studies.provenance import provenance, provenance_line
 from elbowroom.studies.reproduce.frontier import POINTS, frontier_rows
 from elbowroom.studies.reproduce.frontier_report import frontier_table, save_frontier
 from elbowroom.studies.reproduce.offload import TRANSFERS, offload_rows, offload_table, save_offload
-from elbowroom.studies.run_folder import RunError, inspect_folder
+from elbowroom.studies.run_folder import RunError, inspect_folder, unusable
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.structure_files import StructureError, pdb_obstacle
 from elbowroom.studies.table import Column, terminal_table
@@ -348,7 +348,10 @@ def _say(console: Console, line: str) -> None:
 
 def _claim(out: Path) -> None:
     """Make the folder of results now, so that a place which cannot be written is told before the work."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(out, error) from None
 
 
 def _print_results(

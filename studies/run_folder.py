@@ -47,7 +47,7 @@ def inspect_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder} is not empty and holds no run; choose an empty or new folder with --out")
     except OSError as error:
-        raise _unusable(folder, error) from None
+        raise unusable(folder, error) from None
 
 
 def claim_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:
@@ -60,10 +60,11 @@ def claim_folder(folder: Path, settings: RunSettings, *, resume: bool) -> None:
         record = {**dataclasses.asdict(settings), "started_with": provenance()}
         (folder / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise _unusable(folder, error) from None
+        raise unusable(folder, error) from None
 
 
-def _unusable(folder: Path, error: OSError) -> RunError:
+def unusable(folder: Path, error: OSError) -> RunError:
+    """Why nothing can be saved in a folder, as a mistake of whoever named it."""
     if isinstance(error, FileExistsError | NotADirectoryError):
         return RunError(f"{folder} is a file or lies in one; --out must name a folder")
     return RunError(f"{folder} cannot be written: {error.strerror}; choose another --out")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.plan import Chunk, Plan, PlanError, Recompute
 from elbowroom.studies.alphafold import ALPHAFOLD
 from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.cases import CASES, UnknownCaseError, case_named
@@ -83,3 +83,11 @@ def test_train_and_test_are_other_proteins():
     train, test = (ALPHAFOLD.demo(split) for split in ("train", "test"))
     assert not {p.sequence for p in train.items} & {p.sequence for p in test.items}
     assert train.fingerprint != test.fingerprint
+
+
+def test_a_product_that_never_exists_whole_cannot_be_saved():
+    """In rows it is computed in loops, where jax takes its name in silence and saves nothing."""
+    saving = Recompute(blocks=True, save=("triangle_product",))
+    check_plan(ALPHAFOLD, SIZES, Plan(recompute=saving))
+    with pytest.raises(PlanError, match=r"recompute\.save: the model names no activation 'triangle_product'"):
+        check_plan(ALPHAFOLD, SIZES, Plan(recompute=saving, chunk=Chunk(rows=3)))

@@ -1,5 +1,6 @@
 """The command line: every mistake is one line on standard error and exit code 2; results can be read by programs."""
 
+import errno
 import json
 import os
 import signal
@@ -185,8 +186,19 @@ def test_a_plan_chosen_without_a_device_is_refused():
 )
 def test_results_that_have_no_place_are_refused(tmp_path, command, below):
     (tmp_path / "file").write_text("kept")
-    assert "choose another --out" in refused(run(*command, "--out", tmp_path / "file" / below))
+    assert "--out must name a folder" in refused(run(*command, "--out", tmp_path / "file" / below))
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("reason", [errno.ENOENT, errno.EROFS, errno.ENOSPC, errno.EACCES], ids=errno.errorcode.get)
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, monkeypatch, reason):
+    def mkdir(path: Path, *arguments: object, **more: object) -> None:
+        raise OSError(reason, os.strerror(reason), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    line = refused(run("reproduce", "offload", "--out", tmp_path / "out"))
+    assert os.strerror(reason) in line
+    assert "choose another --out" in line
 
 
 def test_a_comparison_is_saved_and_printed(tmp_path):
