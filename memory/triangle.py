@@ -48,13 +48,12 @@ def multiply_edges(
     Args:
       mine, others, finish: may close over anything, parameters included: gradients reach those too.
       mask: True where both residues of an edge are there.
-      size: None, or a size no smaller than the axis, is the plain product. Only that is an activation with a name,
-        `triangle_product`, to be saved: in rows it never exists whole.
+      size: None, or a size no smaller than the axis, is the plain product. Only that can be saved, as
+        `triangle_product`: in rows it never exists whole.
       axis: along which a residue's edges lie in `pair` for both sides; `finish` and the result have them on the first.
     """
     if size is None or size >= len(pair):
-        named = _Steps(mine, others, lambda product, rows: finish(name(product, "triangle_product"), rows))
-        return _product(named, None, axis, pair, mask)
+        return _product(_Steps(mine, others, finish), None, axis, pair, mask)
     edges, present = (jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype) for x in (pair, mask))
     product = jax.eval_shape(mine, edges, present)
     hoisted = hoist(mine, edges, present), hoist(others, edges, present), hoist(finish, product, edges)
@@ -78,7 +77,7 @@ def _product(steps: _Steps, size: int | None, axis: int, pair: Pair, mask: Mask)
 
     def rows(some: Edges, edges: Edges, present: Bool[Array, "row res"]) -> Edges:
         product = jnp.einsum("ikc,cjk->ijc", steps.mine(edges, present), other)
-        return steps.finish(product, some)
+        return steps.finish(name(product, "triangle_product"), some)
 
     return map_rows(rows, pair, pair, mask, size=size, axes=(0, axis, axis))
 
