@@ -13,6 +13,7 @@ from jaxtyping import Array, PyTree
 
 from elbowroom.memory.offload import fetched
 from elbowroom.memory.plan import Offload, Plan, Recompute
+from elbowroom.memory.precision import as_it_is
 
 type Block = Callable[[PyTree, PyTree], PyTree]
 """(activations, parameters of one block) -> activations."""
@@ -33,7 +34,7 @@ def scan_blocks(block: Block, activations: PyTree, stacked: PyTree, plan: Plan) 
     recompute = plan.recompute
 
     def body(carry: PyTree, layer: PyTree) -> tuple[PyTree, None]:
-        return block(carry, fetched(layer)), None
+        return block(carry, jax.tree.map(as_it_is, fetched(layer))), None
 
     depth = jax.tree.leaves(stacked)[0].shape[0]
     size = -(-depth // recompute.groups) if depth >= recompute.groups else depth

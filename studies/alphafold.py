@@ -53,7 +53,7 @@ MODULE_OUTPUTS = (
     *TRIANGLES,
     "pair_transition",
 )
-OUTPUTS_OFFLOADED = Plan(
+ACCELERATOR_PLAN = Plan(
     precision=BFLOAT16,
     recompute=DEFAULT_PLAN.recompute,
     chunk=Chunk(rows=32),
@@ -244,6 +244,7 @@ def _case(
         sizes={n: dataclasses.replace(size, default=defaults.get(n, size.default)) for n, size in SIZES.items()},
         optimizer=optimizer,
         plan=DEFAULT_PLAN,
+        accelerator_plan=ACCELERATOR_PLAN,
         ladder=LADDER,
         techniques=techniques,
         compared_sizes=COMPARED,

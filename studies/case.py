@@ -69,7 +69,9 @@ class Case:
     """Must hold `batch`, the examples of a step."""
     optimizer: OptimizerSettings
     plan: Plan
-    """Used when the user chooses neither a plan nor a budget."""
+    """Used on a CPU when the user chooses neither a plan nor a budget."""
+    accelerator_plan: Plan
+    """The same on a GPU or TPU; cuts that cut nothing at the sizes of a run are left out."""
     ladder: Sequence[Plan]
     """Plans for accelerators, from the least arithmetic to the least memory"""
     techniques: Callable[[Sizes], Mapping[str, Plan]]

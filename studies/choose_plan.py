@@ -39,7 +39,9 @@ def choose_plan(
     if plan_file is None and budget is not None:
         fit = fitted(case, sizes, case.optimizer, parse_size(budget), tell)
         return Choice(fit.plan, fit.compiled)
-    plan = case.plan if plan_file is None else Plan.load(plan_file)
+    if plan_file is None:
+        return Choice(default_plan(case, sizes, accelerator=jax.default_backend() != "cpu"))
+    plan = Plan.load(plan_file)
     check_plan(case, sizes, plan)
     if budget is None:
         return Choice(plan)
@@ -50,6 +52,11 @@ def choose_plan(
             "leave --plan out to have a plan chosen, or raise the budget"
         )
     return Choice(plan, compiled)
+
+
+def default_plan(case: Case, sizes: Sizes, *, accelerator: bool) -> Plan:
+    """What a user gets who chooses neither a plan nor a budget."""
+    return _without_idle_cuts(case, sizes, case.accelerator_plan if accelerator else case.plan)
 
 
 def fitted(

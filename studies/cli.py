@@ -85,7 +85,8 @@ def train(
 ) -> None:
     """Train a case. Ctrl-C saves a checkpoint; the same command with --resume goes on from it.
 
-    With neither --plan nor --budget the case's default plan is used, or when resuming, the plan of the run.
+    With neither --plan nor --budget the case's default plan is used, exact on a CPU and in bfloat16 on an accelerator,
+    or when resuming, the plan of the run.
     """
     from elbowroom.studies.commands import run_train
 
@@ -117,7 +118,8 @@ def footprint(
     plan: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file with the memory plan, or auto: the bfloat16 plan with least arithmetic that fits --device."
+            help="TOML file with the memory plan, or auto: the bfloat16 plan with least arithmetic that fits --device; "
+            "without it, the case's default plan."
         ),
     ] = None,
     how: Annotated[

@@ -30,7 +30,7 @@ from elbowroom.studies.alphafold_model import trained_model, untrained
 from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, trust_in, with_templates, write_prediction
 from elbowroom.studies.case import Case, Records
 from elbowroom.studies.cases import UnknownCaseError, case_named
-from elbowroom.studies.choose_plan import check_plan, choose_plan
+from elbowroom.studies.choose_plan import check_plan, choose_plan, default_plan
 from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
 from elbowroom.studies.compare_report import save_comparison, table_of
 from elbowroom.studies.deepmind import save_deepmind
@@ -144,8 +144,10 @@ def run_footprint(
     sizes = chosen_sizes(case.sizes, size_texts)
     target = None if on is None else device(on)
     with console.status(f"{how} for {on or 'this machine'}"):
-        if plan_file != AUTO:
-            plan = case.plan if plan_file is None else Plan.load(plan_file)
+        if plan_file is None:
+            plan = default_plan(case, sizes, accelerator=target is not None)
+        elif plan_file != AUTO:
+            plan = Plan.load(plan_file)
             check_plan(case, sizes, plan)
         elif target is not None:
             plan = fitting_plan(case, sizes, how, target, lambda line: _say(console, line))

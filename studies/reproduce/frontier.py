@@ -14,7 +14,7 @@ import numpy as np
 from elbowroom.memory.devices.profile import device
 from elbowroom.memory.footprint.target import compiler
 from elbowroom.memory.plan import Chunk, Plan
-from elbowroom.studies.alphafold import NESTED, OFFLOADED, OUTPUTS_OFFLOADED
+from elbowroom.studies.alphafold import ACCELERATOR_PLAN, NESTED, OFFLOADED
 from elbowroom.studies.cases import case_named
 from elbowroom.studies.footprint_report import device_row
 from elbowroom.studies.provenance import result_row
@@ -102,11 +102,11 @@ POINTS = (
     ),
     Point(
         name="crop_384",
-        meaning="crop 384, 512 clusters, block inputs and module outputs in host memory",
+        meaning="crop 384, 512 clusters, the default plan: block inputs and module outputs in host memory",
         before="18.2 GiB (DeepMind's trunk alone)",
         device="h100",
         sizes={"crop": 384, "clusters": 512, "extra": 1024},
-        plan=OUTPUTS_OFFLOADED,
+        plan=ACCELERATOR_PLAN,
         peak_limit=int(18.2 * GIB / 3),
         host_limit=HOST_LIMIT,
         arithmetic_limit=1.35,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from elbowroom.memory.plan import Offload, Plan, Recompute
+from elbowroom.memory.precision import as_it_is
 from elbowroom.memory.recompute import name, recomputed_module, scan_blocks
 
 WIDTH = 64
@@ -72,6 +73,7 @@ def test_a_stack_with_fewer_blocks_than_groups_is_one_group(groups, loops):
 def test_the_null_plan_is_the_plain_scan():
     def plain(x, weights):
         def body(x, weight):
+            weight = as_it_is(weight)
             inside = name(jnp.sin(x @ weight), "inside")
             return name(x, "in") + jnp.tanh(jnp.exp(jnp.sin(inside)) @ weight.T), None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from elbowroom.memory.plan import Plan, Precision, Recompute
+from elbowroom.memory.plan import Chunk, Plan, Precision, Recompute
 from elbowroom.memory.step import Loss
 from elbowroom.studies.case import Batch, Case, Features, Records
 from elbowroom.studies.optimizer import OptimizerSettings
@@ -110,6 +110,7 @@ TOY = Case(
     },
     optimizer=QUICK,
     plan=Plan(),
+    accelerator_plan=Plan(precision=Precision(compute="bfloat16"), chunk=Chunk(rows=4)),
     ladder=(Plan(), Plan(recompute=Recompute(blocks=True)), Plan(precision=Precision(compute="bfloat16"))),
     techniques=lambda sizes: {
         "plain": Plan(),

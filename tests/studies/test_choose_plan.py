@@ -1,10 +1,21 @@
 """Plans chosen for a budget say nothing that they do not do."""
 
+import dataclasses
+
+import jax
 import pytest
 
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.plan import Chunk, Plan, PlanError, Recompute
-from elbowroom.studies.choose_plan import check_plan, choose_plan, compiled_step_of, fitted, plan_that_fits
+from elbowroom.studies.cases import CASES
+from elbowroom.studies.choose_plan import (
+    check_plan,
+    choose_plan,
+    compiled_step_of,
+    default_plan,
+    fitted,
+    plan_that_fits,
+)
 from elbowroom.studies.sizes import Sizes
 
 
@@ -34,6 +45,26 @@ def test_a_plan_whose_groups_group_nothing_is_refused(toy, sizes):
 
 def test_the_defaults_plan_is_used_when_nothing_is_asked_for(toy, sizes):
     assert choose_plan(toy, sizes, plan_file=None, budget=None, tell=print) == (toy.plan, None)
+
+
+def test_an_accelerator_has_a_default_plan_of_its_own(toy, sizes, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert choose_plan(toy, sizes, plan_file=None, budget=None, tell=print) == (toy.accelerator_plan, None)
+
+
+def test_a_default_plan_cuts_nothing_that_is_too_short_to_cut(toy, sizes):
+    short = {**sizes, "length": 4}
+    assert default_plan(toy, short, accelerator=True) == dataclasses.replace(toy.accelerator_plan, chunk=Chunk())
+    check_plan(toy, short, default_plan(toy, short, accelerator=True))
+
+
+@pytest.mark.filterwarnings("ignore:chunk.rows = 32 leaves whole")  # a default may leave short axes whole
+@pytest.mark.parametrize("accelerator", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_can_be_run_as_it_is_by_default(name, accelerator):
+    case = CASES[name]
+    usual = {size: given.default for size, given in case.sizes.items()}
+    check_plan(case, usual, default_plan(case, usual, accelerator=accelerator))
 
 
 def test_a_plan_that_fits_the_budget_is_taken_as_it_is(toy, sizes, tmp_path):

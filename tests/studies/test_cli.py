@@ -174,6 +174,11 @@ def test_a_plan_is_chosen_for_a_device():
     assert sum(row["parts"].values()) == row["device_bytes"]
 
 
+def test_a_device_gets_the_default_plan_of_accelerators():
+    row = json.loads(run("footprint", "toy", "--device", "rtx4090", "--json").stdout)
+    assert row["plan"] == {"precision": {"compute": "bfloat16"}, "chunk": {"rows": 4}}
+
+
 def test_a_plan_chosen_without_a_device_is_refused():
     assert "--plan auto needs a --device to fit" in refused(run("footprint", "toy", "--plan", "auto"))
 
