@@ -14,6 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from elbowroom.memory.chunk import accumulator, num_slices, put, slice_bounds, take, zeros_after
+from elbowroom.memory.kernels import kernel_attention
 from elbowroom.memory.precision import wide
 
 MASKED = -1e9
@@ -32,6 +33,7 @@ def attention(
     *,
     queries: int | None = None,
     keys: int | None = None,
+    kernel: str = "portable",
 ) -> Float[Array, "row q head c"]:
     """What each query reads from the values: softmax(query . key / sqrt(c) + bias) over the valid keys.
 
@@ -43,8 +45,11 @@ def attention(
       mask: True where a key may be attended.
       bias: added to the logits of every row, its gradient summed over rows; None adds nothing.
       queries, keys: tile size; None takes that axis whole.
+      kernel: another's code for it, one of `memory.kernels.KERNELS`.
     """
     query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
+    if kernel != "portable":
+        return kernel_attention(kernel, query, key, value, mask, bias)
     if queries is None:
         return _plain(query, key, value, mask, bias)
     tile = (min(queries, query.shape[1]), min(keys or key.shape[1], key.shape[1]))

@@ -55,6 +55,14 @@ class Chunk:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """Whose code computes what this project's portable code could compute too."""
+
+    attention: Literal["portable", "cudnn", "pallas"] = "portable"
+    """cuDNN's attention on NVIDIA's cards, or Pallas' on TPUs; they choose their own tiles."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Offload:
     """What waits in host memory instead of the device's."""
 
@@ -92,6 +100,7 @@ class Plan:
     precision: Precision = field(default_factory=Precision)
     recompute: Recompute = field(default_factory=Recompute)
     chunk: Chunk = field(default_factory=Chunk)
+    kernels: Kernels = field(default_factory=Kernels)
     offload: Offload = field(default_factory=Offload)
     optimizer: OptimizerState = field(default_factory=OptimizerState)
     mesh: Mesh = field(default_factory=Mesh)
@@ -156,6 +165,7 @@ _SPOKEN = {
         + (f" saving {', '.join(s.save)}" if s.save else "")
     ),
     "chunk": lambda s: "chunk " + ", ".join(f"{value} {name}" for name, value in vars(s).items() if value is not None),
+    "kernels": lambda s: f"attention by {s.attention}",
     "offload": lambda s: (
         "offload "
         + ", ".join([*s.activations, *(part for part in ("optimizer", "parameters") if getattr(s, part))])
@@ -243,6 +253,11 @@ def _check_contradictions(plan: Plan) -> None:
                 f"{key} = {list(names)} contradicts recompute.groups = {recompute.groups}: groups keep their inputs "
                 f"and nothing else; remove one of the two"
             )
+    if plan.kernels.attention != "portable" and chunk.queries is not None:
+        raise PlanError(
+            f"kernels.attention = {plan.kernels.attention!r} contradicts chunk.queries = {chunk.queries}: the kernel "
+            "chooses its own tiles; remove one of the two"
+        )
     for key in ("optimizer", "parameters"):
         if getattr(offload, key) and optimizer.rule in ("adam-8bit", "adafactor"):
             raise PlanError(

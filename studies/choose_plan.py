@@ -12,6 +12,7 @@ from elbowroom.memory.audit import check_chunks, check_groups, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.size import format_size, parse_size
+from elbowroom.memory.kernels import check_kernel
 from elbowroom.memory.offload import shardings
 from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.memory.step import TrainState, initial_state
@@ -107,8 +108,14 @@ def _without_idle_cuts(case: Case, sizes: Sizes, plan: Plan) -> Plan:
     )
 
 
-def check_plan(case: Case, sizes: Sizes, plan: Plan) -> None:
-    """Raise `PlanError` for names that the model does not have, cuts that cut nothing, devices that are not there."""
+def check_plan(case: Case, sizes: Sizes, plan: Plan, platform: str | None = None) -> None:
+    """Raise `PlanError` for names that the model does not have, cuts that cut nothing, devices that are not there.
+
+    Args:
+      platform: of the device the plan is for, in the words of its profile; unset, this machine's.
+    """
+    here = {"gpu": "cuda"}.get(jax.default_backend(), jax.default_backend())
+    check_kernel(plan, here if platform is None else platform)
     state_sharding(plan, sizes)
     check_chunks(plan, case.chunk_axes(sizes))
     check_groups(plan, case.stacks(sizes))

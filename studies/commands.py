@@ -148,7 +148,7 @@ def run_footprint(
             plan = default_plan(case, sizes, accelerator=target is not None)
         elif plan_file != AUTO:
             plan = Plan.load(plan_file)
-            check_plan(case, sizes, plan)
+            check_plan(case, sizes, plan, None if target is None else target.platform)
         elif target is not None:
             plan = fitting_plan(case, sizes, how, target, lambda line: _say(console, line))
         else:

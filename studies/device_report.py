@@ -22,7 +22,7 @@ def _number(name: str, shown: Callable[[float], str]) -> Column:
 
 
 def _compiler(profile: DeviceProfile) -> str:
-    return profile.target.get("platform", "-")
+    return profile.platform or "-"
 
 
 DEVICE_COLUMNS = (

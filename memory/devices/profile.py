@@ -71,6 +71,11 @@ class DeviceProfile:
         """Bytes that a program can have: less than the label says. Plans must fit these."""
         return int(self.numbers["usable_memory"].value)
 
+    @property
+    def platform(self) -> str:
+        """Whose compiler knows the device, cuda or tpu; empty where none does."""
+        return self.target.get("platform", "")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
         numbers = {name: dataclasses.asdict(quantity) for name, quantity in self.numbers.items()}

@@ -12,6 +12,9 @@ NO_ARITHMETIC = (
     MOVES | VIEWS | {"convert_element_type", "select_n", "dynamic_update_slice", "split", "sign", "copysign"}
 )
 
+ATTENTION_PRODUCTS = {"dot_product_attention_fwd_wrapper": 2, "dot_product_attention_bwd_wrapper": 5}
+"""cuDNN's attention, and how many matrix products of the size of its logits it is"""
+
 
 def flops(program: ClosedJaxpr | Jaxpr) -> int:
     """Floating-point operations, a multiplication and an addition being two; one for each element of anything else.
@@ -28,11 +31,16 @@ def _of(equation: JaxprEqn) -> int:
         return equation.params["length"] * sum(inner)
     if name == "cond":
         return max(inner)
+    if name == "pallas_call":
+        return math.prod(equation.params["grid_mapping"].grid) * sum(inner)
     if inner:
         return sum(inner)
     (result, *_), operands = equation.outvars, equation.invars
     if name in NO_ARITHMETIC or not jnp.issubdtype(_shape(result).dtype, jnp.floating):
         return 0
+    if name in ATTENTION_PRODUCTS:
+        query, key = (_shape(operand).shape for operand in operands[:2])
+        return ATTENTION_PRODUCTS[name] * 2 * math.prod(query) * key[1]
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         left = _shape(operands[0]).shape

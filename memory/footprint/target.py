@@ -73,7 +73,7 @@ def compile_for(
 
 def compiler(device: DeviceProfile) -> str:
     """The package that compiles for a device, with its version; raises `DeviceError` where there is none."""
-    package = PACKAGES.get(device.target.get("platform", ""))
+    package = PACKAGES.get(device.platform)
     if package is None:
         raise DeviceError(f"no compiler here knows {device.key}; compile for another device, or use --how formula")
     try:
@@ -85,7 +85,7 @@ def compiler(device: DeviceProfile) -> str:
 def target_sharding(device: DeviceProfile) -> NamedSharding:
     """Everything whole on the first device of the smallest machine that has such devices."""
     compiler(device)
-    if device.target["platform"] == "cuda":
+    if device.platform == "cuda":
         topology = get_topology_desc(
             device.key, platform="cuda", target_config=cuda_description(device), topology="1x1x1"
         )

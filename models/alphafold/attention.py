@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from elbowroom.memory.attention import MASKED, attention
 from elbowroom.memory.chunk import map_rows
-from elbowroom.memory.plan import Chunk, Plan
+from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import wide
 from elbowroom.models.layers import LayerNorm, along_last, initial_weights
 
@@ -48,11 +48,12 @@ class GatedAttention(AttentionWeights):
         act: Float[Array, "row k c"],
         mask: Bool[Array, "row k"],
         bias: Float[Array, "head k k"] | None,
-        chunk: Chunk,
+        plan: Plan,
     ) -> Float[Array, "row k c"]:
         """`act` is layer-normed; `bias` is added to every row's logits."""
         query, key, value = (_heads(act, w[...]) for w in (self.query_w, self.key_w, self.value_w))
-        read = attention(query, key, value, mask, bias, queries=chunk.queries, keys=chunk.keys)
+        chunk, kernel = plan.chunk, plan.kernels.attention
+        read = attention(query, key, value, mask, bias, queries=chunk.queries, keys=chunk.keys, kernel=kernel)
         return self.gated(read, act)
 
 
@@ -85,11 +86,11 @@ class PairBias(nnx.Module):
     def __init__(self, pair_channels: int, heads: int, *, rngs: nnx.Rngs):
         self.feat_2d_weights = nnx.Param(initial_weights("linear", rngs, (pair_channels, heads), pair_channels))
 
-    def bias(self, pair: Float[Array, "res res c_z"], norm: LayerNorm, chunk: Chunk) -> Float[Array, "head res res"]:
+    def bias(self, pair: Float[Array, "res res c_z"], norm: LayerNorm, plan: Plan) -> Float[Array, "head res res"]:
         def rows(some: Float[Array, "row res c_z"]) -> Float[Array, "row res head"]:
             return norm(some) @ self.feat_2d_weights[...].astype(some.dtype)
 
-        return rearrange(map_rows(rows, pair, size=chunk.rows), "q k h -> h q k")
+        return rearrange(map_rows(rows, pair, size=plan.chunk.rows), "q k h -> h q k")
 
 
 class MSARowAttentionWithPairBias(PairBias):
@@ -108,10 +109,10 @@ class MSARowAttentionWithPairBias(PairBias):
         mask: Bool[Array, "seq res"],
         plan: Plan,
     ) -> Float[Array, "seq res c_m"]:
-        bias = self.bias(pair, self.feat_2d_norm, plan.chunk)
+        bias = self.bias(pair, self.feat_2d_norm, plan)
 
         def rows(some: Float[Array, "row res c_m"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c_m"]:
-            return self.attention(self.query_norm(some), valid, bias, plan.chunk)
+            return self.attention(self.query_norm(some), valid, bias, plan)
 
         return map_rows(rows, msa, mask, size=plan.chunk.rows)
 
@@ -127,7 +128,7 @@ class MSAColumnAttention(nnx.Module):
         self, msa: Float[Array, "seq res c_m"], mask: Bool[Array, "seq res"], plan: Plan
     ) -> Float[Array, "seq res c_m"]:
         def columns(some: Float[Array, "row seq c_m"], valid: Bool[Array, "row seq"]) -> Float[Array, "row seq c_m"]:
-            return self.attention(self.query_norm(some), valid, None, plan.chunk)
+            return self.attention(self.query_norm(some), valid, None, plan)
 
         return map_rows(columns, msa, mask, size=plan.chunk.rows, axes=(1, 1), out_axis=1)
 
@@ -161,11 +162,11 @@ class TriangleAttention(PairBias):
         self, pair: Float[Array, "res res c_z"], mask: Bool[Array, "res res"], plan: Plan
     ) -> Float[Array, "res res c_z"]:
         axis = 1 if self.ending else 0
-        bias = self.bias(pair, self.query_norm, plan.chunk)
+        bias = self.bias(pair, self.query_norm, plan)
         if self.ending:
             bias = bias.swapaxes(1, 2)
 
         def rows(some: Float[Array, "row res c_z"], valid: Bool[Array, "row res"]) -> Float[Array, "row res c_z"]:
-            return self.attention(self.query_norm(some), valid, bias, plan.chunk)
+            return self.attention(self.query_norm(some), valid, bias, plan)
 
         return map_rows(rows, pair, mask, size=plan.chunk.rows, axes=(axis, axis), out_axis=axis)

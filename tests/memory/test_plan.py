@@ -126,7 +126,7 @@ def test_a_plan_cannot_be_changed():
 
 # What is written, and what the refusal must say: the key, the value, and what would be allowed.
 REFUSED = {
-    "[memory]\nrows = 1": r"unknown section \[memory\].*precision, recompute, chunk, offload, optimizer, mesh",
+    "[memory]\nrows = 1": r"unknown section \[memory\].*precision, recompute, chunk, kernels, offload, optimizer, mesh",
     "chunk = 3": r"\[chunk\] must be a table of keys, found 3",
     "[chunk]\nrow = 4": r"unknown key chunk\.row = 4; the keys of \[chunk\] are rows, queries, keys",
     "[chunk]\nrows = 0": r"chunk\.rows = 0 is not possible; allowed: a whole number from 1",

@@ -6,7 +6,7 @@ from functools import cache
 import jax
 import pytest
 
-from elbowroom.memory.plan import Plan
+from elbowroom.memory.plan import Kernels, Plan
 from elbowroom.studies.alphafold import ALPHAFOLD_SMALL
 from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.choose_plan import abstract_train_state
@@ -39,6 +39,7 @@ CHANGES = {
     "optimizer.rule": "adam-8bit",
 }
 ELSEWHERE = {
+    "kernels.attention": "below: such a program is traced anywhere, and compiled only where there is a device for it",
     "mesh.data": "tests/memory/test_step.py, in a process with two devices",
     "offload.optimizer": "tests/memory/test_offload.py, on arrays that are large enough",
     "offload.parameters": "tests/memory/test_offload.py, on arrays that are large enough",
@@ -70,6 +71,16 @@ def test_the_field_changes_the_program(field):
     before[section] = {k: v for k, v in before.get(section, {}).items() if k != key}
     after = {**before, section: {**before[section], key: CHANGES[field]}}
     assert program(Plan.from_dict(before)) != program(Plan.from_dict(after))
+
+
+@pytest.mark.parametrize(("kernel", "called"), [("pallas", True), ("portable", False)])
+def test_the_attention_of_a_plan_is_that_of_its_kernel(kernel, called):
+    plan = Plan(kernels=Kernels(attention=kernel))
+    settings = ALPHAFOLD_SMALL.optimizer
+    state = abstract_train_state(ALPHAFOLD_SMALL, SIZES, settings, plan)
+    step = step_of(ALPHAFOLD_SMALL, SIZES, settings)(plan)
+    traced = jax.make_jaxpr(step)(state, abstract_batch(ALPHAFOLD_SMALL, SIZES))
+    assert ("pallas_call" in str(traced)) == called
 
 
 def test_the_same_plan_gives_the_same_program():

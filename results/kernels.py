@@ -1,0 +1,68 @@
+"""Whole train steps whose attention is a device's own kernel, as the device's compiler plans them, beside our tiles.
+
+    pip install 'elbowroom[compilers]' && pip install --no-deps nvidia-cudnn-cu13
+    python results/kernels.py
+
+Nothing runs and no device is needed, so nothing is said of time. Writes `kernels.md`, `.csv` and `.json` beside this file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from elbowroom.memory.devices.profile import device
+from elbowroom.memory.footprint.size import format_size
+from elbowroom.memory.plan import Chunk, Kernels, Plan, Precision, Recompute
+from elbowroom.studies.cases import case_named
+from elbowroom.studies.footprint_report import device_row
+from elbowroom.studies.provenance import provenance_line
+from elbowroom.studies.sizes import chosen_sizes
+from elbowroom.studies.table import Column, csv_table, markdown_table, save_texts
+
+SIZES = ("crop=384", "clusters=128", "extra=1024", "templates=0", "recycles=0")
+RECOMPUTED = Plan(
+    precision=Precision(compute="bfloat16"), recompute=Recompute(blocks=True, modules=True), chunk=Chunk(rows=4)
+)
+TILES = replace(RECOMPUTED, chunk=Chunk(rows=4, queries=128, keys=128))
+STEPS = {
+    device: {
+        "whole logits": RECOMPUTED,
+        "tiles": TILES,
+        kernel: replace(RECOMPUTED, kernels=Kernels(attention=kernel)),
+    }
+    for device, kernel in (("h100", "cudnn"), ("tpu-v5e", "pallas"))
+}
+TITLE = "Attention by a device's own kernel"
+INTRODUCTION = """One train step of the published model 1 without templates and recycling (crop 384, 128 clusters, 1,024 extra
+rows) in bfloat16, blocks and modules recomputed, four rows at a time. Made by `python results/kernels.py`."""
+COLUMNS = (
+    Column("card", lambda row: row["device"]),
+    Column("attention", lambda row: row["attention"]),
+    Column("device bytes", lambda row: row["device_bytes"], format_size),
+    Column("arithmetic / plain", lambda row: row["flops"] / row["plain_flops"], "{:.2f}".format),
+)
+
+
+def markdown_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    compilers = "; ".join(dict.fromkeys(row["footprint"]["detail"] for row in rows))
+    caption = f"compiled: {compilers}. {provenance_line(rows[0]['provenance'])}."
+    return f"# {TITLE}\n\n{INTRODUCTION}\n\n{markdown_table(COLUMNS, rows)}\n\n{caption}\n"
+
+
+def main() -> None:
+    case = case_named("alphafold")
+    sizes = chosen_sizes(case.sizes, list(SIZES))
+    rows = [
+        {"attention": name, **device_row(case, sizes, plan, "compiled", device(key))}
+        for key, plans in STEPS.items()
+        for name, plan in plans.items()
+    ]
+    for path in save_texts(
+        Path(__file__).parent, "kernels", markdown=markdown_of(rows), csv=csv_table(COLUMNS, rows), rows=rows
+    ):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
