@@ -3,7 +3,8 @@
     pip install 'elbowroom[compilers]' && pip install --no-deps nvidia-cudnn-cu13
     python results/kernels.py
 
-Nothing runs and no device is needed, so nothing is said of time. Writes `kernels.md`, `.csv` and `.json` beside this file.
+Nothing runs and no device is needed, so nothing is said of time. Writes `kernels.md`, `.csv` and `.json` beside this
+file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +27,12 @@ RECOMPUTED = Plan(
 )
 TILES = replace(RECOMPUTED, chunk=Chunk(rows=4, queries=128, keys=128))
 STEPS = {
-    device: {
-        "whole logits": RECOMPUTED,
-        "tiles": TILES,
-        kernel: replace(RECOMPUTED, kernels=Kernels(attention=kernel)),
-    }
-    for device, kernel in (("h100", "cudnn"), ("tpu-v5e", "pallas"))
+    key: {"whole logits": RECOMPUTED, "tiles": TILES, kernels.attention: replace(RECOMPUTED, kernels=kernels)}
+    for key, kernels in (("h100", Kernels(attention="cudnn")), ("tpu-v5e", Kernels(attention="pallas")))
 }
 TITLE = "Attention by a device's own kernel"
-INTRODUCTION = """One train step of the published model 1 without templates and recycling (crop 384, 128 clusters, 1,024 extra
-rows) in bfloat16, blocks and modules recomputed, four rows at a time. Made by `python results/kernels.py`."""
+INTRODUCTION = """One train step of the published model 1 without templates and recycling (crop 384, 128 clusters, 1,024
+extra rows) in bfloat16, blocks and modules recomputed, four rows at a time. Made by `python results/kernels.py`."""
 COLUMNS = (
     Column("card", lambda row: row["device"]),
     Column("attention", lambda row: row["attention"]),
