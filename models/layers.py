@@ -53,11 +53,16 @@ class LayerNorm(nnx.Module):
         self.offset = nnx.Param(jnp.zeros((channels,), jnp.float32))
 
     def __call__(self, x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
-        precise = x.astype(wide(x.dtype))
-        centred = precise - precise.mean(-1, keepdims=True)
-        variance = jnp.square(centred).mean(-1, keepdims=True)
-        normal = centred * jax.lax.rsqrt(variance + 1e-5)
+        normal = normalised(x)
         return (normal * along_last(self.scale[...], normal) + along_last(self.offset[...], normal)).astype(x.dtype)
+
+
+def normalised(x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
+    """The last axis with mean 0 and variance 1, in float32 at least."""
+    precise = x.astype(wide(x.dtype))
+    centred = precise - precise.mean(-1, keepdims=True)
+    variance = jnp.square(centred).mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + 1e-5)
 
 
 def along_last(vector: Float[Array, "c"], like: Float[Array, "*any c"]) -> Float[Array, "*ones c"]:
