@@ -1,0 +1,100 @@
+"""Every exact technique gives plain Aurora's loss and the plain gradient of every parameter."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny_aurora import CONFIG, LATITUDES, WEIGHTS, given, loss_and_gradient
+
+from elbowroom.memory.plan import Chunk, Plan, Precision, Recompute
+from elbowroom.models.aurora.losses import masked_error, weather_loss
+from elbowroom.models.aurora.model import Weather, chunk_axes
+
+# The plain program is compiled once for all tests of a group, which run in one process.
+FLOAT32, FLOAT64 = pytest.mark.xdist_group("aurora float32"), pytest.mark.xdist_group("aurora float64")
+# No size divides the 5 rows of patches, of the coarser stage the 3, or the rows of windows.
+PLANS = {
+    "recompute saving names": Plan(recompute=Recompute(blocks=True, save=("window_attention",))),
+    "nested recompute, a smaller last group": Plan(recompute=Recompute(blocks=True, groups=2)),
+    "chunked rows": Plan(chunk=Chunk(rows=2)),
+    "all together": Plan(recompute=Recompute(blocks=True, modules=True, groups=2), chunk=Chunk(rows=3)),
+}
+
+
+def worst_error(plan: Plan, dtype: str, steps: int = 1) -> tuple[float, str]:
+    """The largest L2 distance from the plain gradient, in units of its L2 norm, and of which parameter."""
+    plain = Plan(precision=Precision(compute=dtype))
+    (want_loss, want), (got_loss, got) = loss_and_gradient(plain, dtype, steps), loss_and_gradient(plan, dtype, steps)
+    errors = {path: float(jnp.linalg.norm(got[path] - array) / jnp.linalg.norm(array)) for path, array in want.items()}
+    return max((abs(float(got_loss / want_loss) - 1), "loss"), *((error, path) for path, error in errors.items()))
+
+
+@FLOAT32
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_loss_and_every_gradient_equal_the_plain_model_in_float32(plan):
+    error, worst = worst_error(plan, "float32")
+    assert error <= 1e-5, f"{worst}: {error:.1e}"
+
+
+@FLOAT64
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_loss_and_every_gradient_equal_the_plain_model_in_float64(plan):
+    with jax.enable_x64(True):
+        doubled = Plan(precision=Precision(compute="float64"), recompute=plan.recompute, chunk=plan.chunk)
+        error, worst = worst_error(doubled, "float64")
+    assert error <= 1e-12, f"{worst}: {error:.1e}"
+
+
+@FLOAT32
+def test_a_roll_out_of_recomputed_steps_has_the_plain_gradients():
+    error, worst = worst_error(PLANS["all together"], "float32", steps=2)
+    assert error <= 1e-5, f"{worst}: {error:.1e}"
+
+
+@FLOAT32
+def test_no_gradient_is_zero_where_the_techniques_were_compared():
+    _, gradient = loss_and_gradient(Plan())
+    assert [path for path, array in gradient.items() if not array.any()] == []
+
+
+@FLOAT32
+def test_bfloat16_stays_near_float32_and_changes_the_numbers():
+    """bfloat16 holds 8 bits; the loss is an average over hundreds of points."""
+    exact, _ = loss_and_gradient(Plan())
+    rounded, _ = loss_and_gradient(Plan(precision=Precision(compute="bfloat16")))
+    assert 0 < abs(float(rounded / exact) - 1) < 0.05
+
+
+def test_errors_are_area_weighted_means_over_valid_points():
+    example = jax.tree.map(lambda x: x[0], {k: given(1)[k] for k in ("target", "valid")})
+    target, valid, area = example["target"].atmosphere, example["valid"].atmosphere, given(1)["area"]
+    found = np.random.default_rng(3).normal(size=target.shape)
+    got = masked_error(*(jnp.asarray(x) for x in (found, target, valid, area)))
+    weight = np.broadcast_to(area[:, None], target.shape[1:]) * valid
+    want = (np.abs(found - target) * weight).sum((1, 2, 3)) / weight.sum((1, 2, 3))
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_what_is_not_known_changes_neither_loss_nor_gradient_whatever_stands_there():
+    shape = (2, len(LATITUDES), 4)
+    rng = np.random.default_rng(4)
+    found, target = (jnp.asarray(rng.normal(size=shape), jnp.float32) for _ in range(2))
+    valid, area = jnp.asarray(rng.random(shape) > 0.3).at[1].set(False), jnp.asarray(given(1)["area"], jnp.float32)
+    step = jax.value_and_grad(lambda found, target: masked_error(found, target, valid, area).sum())
+    want, got = step(found, target), step(found, jnp.where(valid, target, jnp.nan))
+    assert all(np.isfinite(x).all() for x in got)
+    jax.tree.map(np.testing.assert_array_equal, got, want)
+    assert not got[1][1].any()
+
+
+def test_the_surface_counts_a_quarter_and_variables_by_their_weights():
+    ones = Weather(jnp.ones((2, 3, 4)), jnp.ones((2, 5, 3, 4)))
+    zeros, valid = (jax.tree.map(lambda x, make=make: make(x), ones) for make in (jnp.zeros_like, lambda x: x > 0))
+    names = (CONFIG.surface, CONFIG.atmosphere)
+    loss, parts = weather_loss(ones, zeros, valid, jnp.ones(3), names, WEIGHTS)
+    assert float(loss) == pytest.approx((0.25 * (3.0 + 1.5) + 2.8 + 1.7) / 4)
+    assert {name: float(value) for name, value in parts.items()} == {"surface": 1.0, "atmosphere": 1.0}
+
+
+def test_the_axes_that_chunks_cut_are_rows_of_patches_at_every_stage():
+    assert chunk_axes(CONFIG, len(LATITUDES)) == {"rows": {"rows of patches": 5, "rows of stage 1": 3}}
