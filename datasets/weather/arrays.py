@@ -59,7 +59,7 @@ class Part:
             block = _merged(block)
         for axis, dimension in enumerate(self.dimensions):
             block = np.take(block, within[dimension], axis=axis)
-        lacking = [axis for axis, dimension in enumerate(wanted) if dimension not in self.dimensions]
+        lacking = tuple(axis for axis, dimension in enumerate(wanted) if dimension not in self.dimensions)
         block = np.expand_dims(block, lacking).astype(self.dtype, copy=False)
         if (self.factor, self.offset) != (1.0, 0.0):
             block = block * self.dtype.type(self.factor) + self.dtype.type(self.offset)

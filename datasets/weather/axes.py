@@ -1,6 +1,5 @@
 """Latitude, longitude and level in normal form, with a word about each change."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -93,16 +92,14 @@ def level_axis(values: Float[np.ndarray, "level"], units: str, path: Path, findi
     return Axis(values=values[order], order=order)
 
 
-def chosen_levels(
-    axis: Axis, wanted: Float[np.ndarray, "level"], path: Path, defect: Callable[[Path, str, str, str], None]
-) -> Axis:
-    """The wanted levels that are there, in hPa; `defect` is told which are not."""
+def chosen_levels(axis: Axis, wanted: Float[np.ndarray, "level"], path: Path, findings: Findings) -> Axis:
+    """The wanted levels, in hPa; those that are not there are a defect."""
     apart = np.abs(axis.values[:, None] - np.sort(wanted)[None, :])
     absent = np.sort(wanted)[(apart > CLOSE).all(axis=0)]
     if len(absent):
         there = listed((f"{level:g}" for level in axis.values), most=40)
         reason = f"level {listed(f'{level:g}' for level in absent)} hPa is missing; there are {there}"
-        defect(path, "coordinate level", reason, "choose among these, or get files with all levels")
+        findings.defect(path, "coordinate level", reason, "choose among these, or get files with all levels")
     kept = (apart <= CLOSE).any(axis=1)
     return Axis(values=axis.values[kept], order=axis.order[kept])
 

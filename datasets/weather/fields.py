@@ -10,22 +10,9 @@ from jaxtyping import Float
 
 from elbowroom.datasets.proteins.findings import Findings
 from elbowroom.datasets.weather.arrays import Part
-from elbowroom.datasets.weather.axes import Axis, chosen_levels, latitude_axis, level_axis, longitude_axis
-from elbowroom.datasets.weather.names import (
-    DIMENSIONS,
-    LATITUDE,
-    LONGITUDE,
-    MEMBER,
-    PRESSURE,
-    SHORT,
-    SIGMA,
-    SINGLE,
-    STATIC,
-    SURFACE,
-    TIME,
-    VERSION,
-)
-from elbowroom.datasets.weather.times import Times, calendar_of, decode
+from elbowroom.datasets.weather.frame import Frame, frame_of
+from elbowroom.datasets.weather.names import DIMENSIONS, MEMBER, SHORT, SINGLE, STATIC, SURFACE, VERSION
+from elbowroom.datasets.weather.times import Times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,17 +32,6 @@ class Field:
     calendar: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Frame:
-    """The file's coordinates: for each dimension of the normal form its axis, and what the file calls it."""
-
-    axes: dict[str, Axis]
-    dimensions: dict[str, str]
-    """Without those that the file has as a single value."""
-    times: Times | None
-    calendar: str
-
-
 def fields_of(
     raw: xr.Dataset, path: Path, findings: Findings, *, levels: Sequence[float] | None, member: int
 ) -> list[Field]:
@@ -66,7 +42,7 @@ def fields_of(
       member: place along a dimension of ensemble members.
     """
     raw = _single_places(raw, path, findings, member)
-    frame = _frame(raw, path, findings, levels)
+    frame = frame_of(raw, path, findings, levels)
     if frame is None:
         return []
     fields: dict[str, Field] = {}
@@ -99,54 +75,7 @@ def _single_places(raw: xr.Dataset, path: Path, findings: Findings, member: int)
     return raw.isel(chosen)
 
 
-def _frame(raw: xr.Dataset, path: Path, findings: Findings, levels: Sequence[float] | None) -> _Frame | None:
-    axes: dict[str, Axis | None] = {}
-    dimensions: dict[str, str] = {}
-    for dimension, names, axis_of in (
-        ("latitude", LATITUDE, latitude_axis),
-        ("longitude", LONGITUDE, longitude_axis),
-    ):
-        name = _first(raw, names)
-        if name is None or raw[name].ndim != 1:
-            reason = (
-                f"has no {dimension} of one dimension" if name is None else f"{name} has {raw[name].ndim} dimensions"
-            )
-            findings.defect(path, f"coordinate {dimension}", reason, "interpolate to a regular grid of both")
-            return None
-        axes[dimension] = axis_of(_numbers(raw[name]), path, findings)
-        dimensions[dimension] = str(raw[name].dims[0])
-    name = _first(raw, (*PRESSURE, SIGMA))
-    if name is not None and raw[name].ndim <= 1:
-        units = {SIGMA: SIGMA, "isobaricInPa": "Pa"}.get(name, str(raw[name].attrs.get("units", "")))
-        axis = level_axis(np.atleast_1d(_numbers(raw[name])), units, path, findings)
-        if axis is not None and levels is not None:
-            axis = chosen_levels(axis, np.array(levels, np.float64), path, findings.defect)
-        axes["level"] = axis
-        dimensions.update({"level": str(d) for d in raw[name].dims})
-    name = _first(raw, TIME, "since")
-    times, calendar = None, "standard"
-    if name is not None:
-        if raw[name].ndim > 1:
-            reason = f"{name} has dimensions {', '.join(map(str, raw[name].dims))}"
-            findings.defect(path, "coordinate time", reason, "write a file of one time dimension")
-            return None
-        times = decode(np.atleast_1d(raw[name].values), raw[name].attrs, path, findings)
-        if times is None:
-            return None
-        axes["time"] = Axis(values=times.astype(np.float64), order=np.arange(len(times)))
-        dimensions.update({"time": str(d) for d in raw[name].dims})
-        calendar = calendar_of(raw[name].attrs)
-    elif "time" in raw.sizes:
-        reason = "time has no units like 'hours since 1900-01-01'"
-        findings.defect(path, "coordinate time", reason, "write its units into the file")
-        return None
-    known = {dimension: axis for dimension, axis in axes.items() if axis is not None}
-    if len(known) < len(axes):
-        return None
-    return _Frame(axes=known, dimensions=dimensions, times=times, calendar=calendar)
-
-
-def _field(key: Hashable, variable: xr.Variable, frame: _Frame, path: Path, findings: Findings) -> Field | None:
+def _field(key: Hashable, variable: xr.Variable, frame: Frame, path: Path, findings: Findings) -> Field | None:
     """None for what has no place on the grid."""
     of_file = {d: frame.dimensions[d] for d in DIMENSIONS if frame.dimensions.get(d) in variable.dims}
     if not {"latitude", "longitude"} <= of_file.keys() or variable.dtype.kind not in "fiub":
@@ -184,12 +113,3 @@ def _field(key: Hashable, variable: xr.Variable, frame: _Frame, path: Path, find
 def _above(name: str) -> bool:
     """Whether a file of one level has this variable there, and not at the ground."""
     return name not in (*SURFACE, *STATIC, "sp", "sst")
-
-
-def _first(raw: xr.Dataset, names: Sequence[str], units: str = "") -> str | None:
-    """The first of the names that is in the file with such units."""
-    return next((n for n in names if n in raw.variables and units in str(raw[n].attrs.get("units", ""))), None)
-
-
-def _numbers(coordinate: xr.DataArray) -> Float[np.ndarray, "*place"]:
-    return coordinate.values.astype(np.float64)

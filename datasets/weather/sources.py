@@ -39,7 +39,8 @@ def find_sources(places: Path | Sequence[Path], findings: Findings) -> list[tupl
         elif place.is_file():
             findings.defect(place, "", f"is of no known kind ({_KNOWN})", "rename it by what it holds")
         else:
-            inside = [(path, kind) for path in sorted(place.iterdir()) if (kind := _kind(path))]
+            kinds = [(path, _kind(path)) for path in sorted(place.iterdir())]
+            inside: list[tuple[Path, Kind]] = [(path, kind) for path, kind in kinds if kind is not None]
             if not inside:
                 reason = (
                     f"holds neither zarr metadata ({', '.join(_ZARR_METADATA)}) nor a file of a known kind ({_KNOWN})"
@@ -81,7 +82,7 @@ def _netcdf(path: Path) -> list[xr.Dataset]:
 
 
 def _zarr(path: Path) -> list[xr.Dataset]:
-    # Without consolidated metadata xarray warns at every store that has none; on a local disk reading each costs little.
+    # Consolidated metadata only spare a remote store's round trips, and xarray warns where there are none.
     return [xr.open_dataset(path, engine="zarr", decode_times=False, cache=False, consolidated=False, chunks=None)]
 
 
