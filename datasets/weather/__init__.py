@@ -1,0 +1,1 @@
+"""Gridded weather data in one normal form: readers, checks, statistics, windows, and a resumable loader."""
