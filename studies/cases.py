@@ -1,9 +1,10 @@
 """Every case study by name."""
 
 from elbowroom.studies.alphafold import ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL
+from elbowroom.studies.aurora import AURORA, AURORA_SMALL
 from elbowroom.studies.case import Case
 
-CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL)}
+CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL, AURORA, AURORA_SMALL)}
 
 
 class UnknownCaseError(ValueError):

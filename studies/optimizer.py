@@ -1,4 +1,4 @@
-"""AlphaFold's optimizer: Adam, or what a plan puts in its place, with a warm-up and one late decay of the rate."""
+"""Adam, or what a plan puts in its place, with a warm-up and one late decay of the rate."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from elbowroom.memory.plan import OptimizerState, Plan
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSettings:
-    """Jumper et al. 2021, Suppl. 1.11.3; counts of samples there are divided by its batch of 128."""
+    """By default AlphaFold's (Jumper et al. 2021, Suppl. 1.11.3); counts of samples are divided by its batch of 128."""
 
     learning_rate: float = 1e-3
     warmup_steps: int = 1_000  # 0.128e6 samples
@@ -24,7 +24,8 @@ class OptimizerSettings:
     beta2: float = 0.999
     epsilon: float = 1e-6
     clip_norm: float = 0.1  # L2 norm of each example's own gradient
-    average: float = 0.999  # of the parameters that are evaluated (Suppl. 1.11.7)
+    average: float | None = 0.999  # of the parameters that are evaluated (Suppl. 1.11.7); None evaluates the last
+    weight_decay: float = 0.0  # of every parameter, apart from the gradient (Loshchilov & Hutter 2019)
 
 
 def learning_rate(settings: OptimizerSettings, step: Int[Array, ""]) -> Float[Array, ""]:
@@ -80,7 +81,9 @@ def averaged_parameters(optimizer_state: PyTree) -> PyTree:
 def make_optimizer(settings: OptimizerSettings, plan: Plan) -> optax.GradientTransformation:
     """The update rule that `plan` names, Adam unless it says otherwise. Clipping belongs to the step."""
     rate = optax.scale_by_learning_rate(lambda step: learning_rate(settings, jnp.asarray(step)))
-    chain = optax.chain(_rule(settings, plan.optimizer), rate, averaging(settings.average))
+    decay = [optax.add_decayed_weights(settings.weight_decay)] if settings.weight_decay else []
+    average = [] if settings.average is None else [averaging(settings.average)]
+    chain = optax.chain(_rule(settings, plan.optimizer), *decay, rate, *average)
 
     def update(updates: optax.Updates, state: optax.OptState, params: optax.Params | None = None) -> tuple[Any, Any]:
         with jax.numpy_dtype_promotion("standard"):  # optax raises floats to integer powers, which strict mode refuses

@@ -78,6 +78,9 @@ def _require_same(folder: Path, settings: RunSettings) -> None:
         raise RunError(f"{folder} holds no run to resume; start one without --resume") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}; restore it or start another run with --out") from None
+    # What a run from before a setting existed did is what its default does.
+    if isinstance(stored, dict) and isinstance(stored.get("optimizer"), dict):
+        stored["optimizer"] = {**dataclasses.asdict(OptimizerSettings()), **stored["optimizer"]}
     changes = _differences(stored, dataclasses.asdict(settings))
     if changes:
         raise RunError(

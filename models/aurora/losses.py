@@ -44,7 +44,7 @@ def weather_loss(
     variables: tuple[tuple[str, ...], tuple[str, ...]],
     weights: VariableWeights,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """One number, and the plain mean over variables at the surface and in the atmosphere.
+    """One number, and the plain mean over all variables (`error`), over those at the surface and in the atmosphere.
 
     Args:
       valid: True where the target is known.
@@ -59,4 +59,5 @@ def weather_loss(
     surface, atmosphere = (error @ weight for error, weight in zip(errors, by_name, strict=True))
     count = sum(len(names) for names in variables)
     loss = (SURFACE_SHARE * surface + atmosphere) / count
-    return loss, {"surface": errors[0].mean(), "atmosphere": errors[1].mean()}
+    parts = {"surface": errors[0].mean(), "atmosphere": errors[1].mean()}
+    return loss, {"error": jnp.concatenate(errors).mean(), **parts}

@@ -93,7 +93,8 @@ def test_the_surface_counts_a_quarter_and_variables_by_their_weights():
     names = (CONFIG.surface, CONFIG.atmosphere)
     loss, parts = weather_loss(ones, zeros, valid, jnp.ones(3), names, WEIGHTS)
     assert float(loss) == pytest.approx((0.25 * (3.0 + 1.5) + 2.8 + 1.7) / 4)
-    assert {name: float(value) for name, value in parts.items()} == {"surface": 1.0, "atmosphere": 1.0}
+    want = dict.fromkeys(("error", "surface", "atmosphere"), 1.0)
+    assert {name: float(value) for name, value in parts.items()} == want
 
 
 def test_the_axes_that_chunks_cut_are_rows_of_patches_at_every_stage():

@@ -1,0 +1,165 @@
+"""The Aurora cases: from fields in normal form to features, a loss, and a run."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from elbowroom.memory.plan import Plan
+from elbowroom.models.aurora.config import AuroraConfig
+from elbowroom.models.aurora.normalisation import UnknownVariableError, atmosphere_scaling, surface_scaling
+from elbowroom.studies.aurora import AURORA, aurora_case
+from elbowroom.studies.run_folder import RunError
+from elbowroom.studies.sizes import CaseSizeError
+from elbowroom.studies.train import Training, train
+
+TINY = AuroraConfig(
+    channels=16,
+    heads=2,
+    window=(2, 2, 3),
+    down_depths=(1, 1),
+    down_heads=(2, 4),
+    up_depths=(1, 1),
+    up_heads=(4, 2),
+    latent_levels=3,
+)
+CASE = aurora_case("tiny", TINY)
+LATITUDES, LONGITUDES, LEVELS, TIMES = np.linspace(90, -90, 9), np.arange(0, 360, 30.0), [500, 850], 5
+SIZES = {"latitudes": 9, "longitudes": 12, "levels": 2, "steps": 1, "batch": 1}
+HOLE = {"time": 2, "level": 1, "latitude": 3, "longitude": 4}
+
+
+def physical() -> xr.Dataset:
+    """Random fields with the mean and scale of each variable, and one hole in the temperature."""
+    rng = np.random.default_rng(0)
+    mean, scale = surface_scaling(TINY.surface)
+    air_mean, air_scale = atmosphere_scaling(TINY.atmosphere, np.array(LEVELS))
+    grid, leveled = ("latitude", "longitude"), ("time", "level", "latitude", "longitude")
+    shape = (len(LATITUDES), len(LONGITUDES))
+    surface = {
+        name: (("time", *grid), mean[i] + scale[i] * rng.normal(size=(TIMES, *shape)))
+        for i, name in enumerate(TINY.surface)
+    }
+    air = {
+        name: (leveled, air_mean[i] + air_scale[i] * rng.normal(size=(TIMES, len(LEVELS), *shape)))
+        for i, name in enumerate(TINY.atmosphere)
+    }
+    air["q"] = (leveled, np.abs(air["q"][1]))
+    static = {"lsm": rng.random(shape), "z_surface": 1000 * rng.random(shape), "slt": rng.integers(0, 7, shape) * 1.0}
+    dataset = xr.Dataset(
+        {**surface, **air, **{name: (grid, field) for name, field in static.items()}},
+        {
+            "time": np.datetime64("2020-01-01", "ns") + np.arange(TIMES) * np.timedelta64(6, "h"),
+            "level": np.array(LEVELS, np.float64),
+            "latitude": LATITUDES,
+            "longitude": LONGITUDES,
+        },
+    )
+    dataset["t"][HOLE] = np.nan
+    return dataset
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("weather") / "tiny.zarr"
+    physical().to_zarr(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def records(store):
+    return CASE.read(store, None)
+
+
+def test_examples_have_the_shapes_that_the_case_promises(records):
+    promised = {name: (leaf.shape, leaf.dtype) for name, leaf in CASE.example(SIZES).items()}
+    examples = CASE.held_out(records, SIZES)
+    assert len(examples) == TIMES - TINY.history
+    for _, features in examples:
+        assert {name: (array.shape, array.dtype) for name, array in features.items()} == promised
+
+
+def test_features_are_the_fields_normalised_without_the_row_too_many(records):
+    _, features = CASE.held_out(records, SIZES)[0]
+    fields, (mean, scale) = physical(), surface_scaling(TINY.surface)
+    want = (fields["2t"].values[:3, :8] - mean[0]) / scale[0]
+    np.testing.assert_allclose(features["surface"][0], want[:2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(features["target_surface"][0, 0], want[2], rtol=1e-4, atol=1e-5)
+    assert features["valid_surface"].all()
+
+
+def test_a_hole_is_zero_where_it_is_given_and_not_compared_where_it_is_predicted(records):
+    examples = CASE.held_out(records, SIZES)
+    variable, place = TINY.atmosphere.index("t"), (HOLE["level"], HOLE["latitude"], HOLE["longitude"])
+    predicted, given = examples[0][1], examples[1][1]
+    assert not predicted["valid_atmosphere"][0, variable][place]
+    assert (~predicted["valid_atmosphere"]).sum() == 1
+    assert given["atmosphere"][variable, 1][place] == 0
+    for _, features in examples:
+        assert all(np.isfinite(array).all() for array in features.values())
+
+
+def test_what_stands_in_a_hole_changes_no_loss(records):
+    example = dict(CASE.held_out(records, SIZES)[0][1])
+    parameters = CASE.parameters(SIZES, jax.random.key(0))
+    score = jax.jit(lambda example: CASE.loss(SIZES, Plan())(parameters, example, None)[0])
+    other = example["target_atmosphere"].copy()
+    other[~example["valid_atmosphere"]] = np.nan
+    assert score(example) == score({**example, "target_atmosphere": other})
+
+
+def test_persistence_is_scored_as_the_model_is(records):
+    """A model whose prediction is the newest given time would have this loss."""
+    prior = CASE.prior(records)
+    _, features = CASE.held_out(records, SIZES)[0]
+    errors = []
+    for part in ("surface", "atmosphere"):
+        weight = np.broadcast_to(features["area"][:, None], features[f"target_{part}"].shape)
+        weight = weight * features[f"valid_{part}"]
+        apart = np.abs(features[f"target_{part}"] - features[part][:, -1]) * weight
+        axes = tuple(range(2, apart.ndim))
+        errors += (apart.sum(axes) / weight.sum(axes))[0].tolist()
+    assert prior(features) == pytest.approx(np.mean(errors))
+    assert prior({**features, **{f"target_{p}": features[p][:, -1][None] for p in ("surface", "atmosphere")}}) == 0
+
+
+def test_a_run_learns_and_resumes(store, records, tmp_path):
+    training = Training(
+        case=CASE,
+        records=records,
+        sizes={**SIZES, "steps": 2},
+        plan=CASE.plan,
+        steps=2,
+        out=tmp_path / "run",
+        seed=0,
+        optimizer=dataclasses.replace(CASE.optimizer, warmup_steps=1),
+        checkpoint_every=1,
+        resume=False,
+    )
+    train(training, Console(quiet=True))
+    state = train(dataclasses.replace(training, steps=3, resume=True), Console(quiet=True))
+    assert int(state.step) == 3
+
+
+def test_another_grid_is_refused_with_the_sizes_to_give(records):
+    with pytest.raises(CaseSizeError, match="--size latitudes=9 --size longitudes=12 --size levels=2"):
+        CASE.held_out(records, {name: size.default for name, size in AURORA.sizes.items()})
+
+
+def test_a_series_too_short_for_one_example_is_refused(records):
+    with pytest.raises(CaseSizeError, match="no 12 times in a row"):
+        CASE.held_out(records, {**SIZES, "steps": 10})
+
+
+def test_there_is_no_embedded_weather(records):
+    with pytest.raises(RunError, match="give --data"):
+        CASE.demo("train")
+
+
+def test_a_level_that_aurora_was_not_trained_on_is_refused():
+    with pytest.raises(UnknownVariableError, match="z at 775 hPa: Aurora was trained at 50, 100"):
+        atmosphere_scaling(("z",), np.array([775.0]))
