@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from elbowroom.memory.plan import Plan
 from elbowroom.models.stormer.config import tiny
@@ -74,9 +75,23 @@ def loss_of(plan: Plan) -> Callable[..., jax.Array]:
     return loss
 
 
+def in_their_memories(parameters: Any, plan: Plan) -> Any:
+    """Stacks of parameters in host memory where the plan offloads them, as at the published size."""
+    here = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("device",)), PartitionSpec())
+    if not plan.offload.parameters:
+        return parameters
+
+    def place(path: Any, leaf: jax.Array) -> jax.Array:
+        stacked = any(stack in jax.tree_util.keystr(path) for stack in ("blocks", "token_embeds"))
+        return jax.device_put(leaf, here.with_memory_kind("pinned_host") if stacked else here)
+
+    return jax.tree_util.tree_map_with_path(place, parameters)
+
+
 @cache
-def loss_and_gradient(plan: Plan, dtype: str = "float32") -> tuple[jax.Array, dict[str, jax.Array]]:
+def loss_and_gradient(plan: Plan, dtype: str = "float32") -> tuple[float, dict[str, np.ndarray]]:
     """The loss and the gradient of every parameter by its path, in `dtype` throughout."""
-    value, gradient = jax.jit(jax.value_and_grad(loss_of(plan)))(arrays(dtype), example(dtype))
+    parameters = in_their_memories(arrays(dtype), plan)
+    value, gradient = jax.jit(jax.value_and_grad(loss_of(plan)))(parameters, example(dtype))
     flat, _ = jax.tree_util.tree_flatten_with_path(gradient)
-    return value, {jax.tree_util.keystr(path): array for path, array in flat}
+    return float(value), {jax.tree_util.keystr(path): np.asarray(array) for path, array in flat}

@@ -30,10 +30,8 @@ class SelfAttention(nnx.Module):
 
     def __call__(self, tokens: Tokens, shift: Modulation, scale: Modulation, plan: Plan) -> Tokens:
         def project(some: Float[Array, "row c"]) -> tuple[Float[Array, "row head d"], ...]:
-            each = rearrange(
-                self.qkv(modulated(some, shift, scale)), "r (three h d) -> three r h d", three=3, h=self.heads
-            )
-            return each[0], each[1], each[2]
+            parts = jnp.split(self.qkv(modulated(some, shift, scale)), 3, axis=-1)
+            return tuple(rearrange(part, "r (h d) -> r h d", h=self.heads) for part in parts)
 
         def merge(some: Float[Array, "row head d"]) -> Float[Array, "row c"]:
             return self.proj(rearrange(some, "r h d -> r (h d)"))

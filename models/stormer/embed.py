@@ -46,7 +46,7 @@ class VariableAggregation(nnx.Module):
         weights, bias = (w[...].astype(tokens.dtype) for w in (self.in_proj_weight, self.in_proj_bias))
         asked = query.astype(tokens.dtype) @ weights[:, :width] + bias[:width]
         both = tokens @ weights[:, width:] + bias[None, None, width:]
-        key, value = rearrange(both, "r v (two h d) -> two r v h d", two=2, h=heads)
+        key, value = (rearrange(x, "r v (h d) -> r v h d", h=heads) for x in jnp.split(both, 2, axis=-1))
         queries = jnp.broadcast_to(asked.reshape(1, 1, heads, -1), (row, 1, heads, width // heads))
         read = attention(queries, key, value, jnp.ones((row, channel), bool), None)
         return self.out_proj(read.reshape(row, width))

@@ -81,14 +81,18 @@ class Stormer(nnx.Module):
         """
         lead = jax.nn.silu(self.t_embedder(lead_hours))
         narrow = to_compute(lead, plan.precision)
-        tokens = self._tokens(state, mask, plan)
 
         def call(block: Block, tokens: Float[Array, "token c"], _: Key[Array, ""] | None) -> Float[Array, "token c"]:
             return block(tokens, narrow, plan)
 
-        return self._grid(self.head(run_stack(self.blocks, call, tokens, None, plan), lead, plan))
+        tokens = run_stack(self.blocks, call, self.tokens(state, mask, plan), None, plan)
+        return self._grid(self.head(tokens, lead, plan))
 
-    def _tokens(self, state: Array, mask: Array, plan: Plan) -> Float[Array, "token c"]:
+    def tokens(
+        self, state: Float[Array, "channel lat lon"], mask: Bool[Array, "channel lat lon"], plan: Plan
+    ) -> Float[Array, "token c"]:
+        """What the first block is given: one token for each patch, `plan.chunk.rows` patches at a time."""
+
         def rows(patches: Float[Array, "row channel point"], places: Float[Array, "row c"]) -> Float[Array, "row c"]:
             return self.embed_norm_layer(self.embedding(to_compute(patches, plan.precision), places))
 

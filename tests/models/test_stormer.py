@@ -1,6 +1,5 @@
 """Stormer computes what the paper's equations say, written once more with numpy in float64."""
 
-import dataclasses
 import math
 
 import jax
@@ -8,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from tiny_stormer import GRID, SIZES, arrays, example, forecast, tiny_model
+from tiny_stormer import GRID, SIZES, example, forecast, forecast_of, tiny_model
 
 from elbowroom.memory.plan import Plan, Precision
 from elbowroom.models.stormer.config import StormerConfig, published, small
+from elbowroom.models.stormer.embed import patches_of
 from elbowroom.models.stormer.losses import weighted_square_error
 from elbowroom.models.stormer.model import Stormer
 from elbowroom.models.stormer.weights import WeightsError, load_published, published_arrays, published_names
@@ -122,22 +122,20 @@ def test_another_lead_time_is_another_forecast_at_every_point():
     assert (jnp.abs(day - forecast(Plan(), given)) > 1e-4).all()
 
 
+def test_latitudes_that_make_no_whole_patches_get_zeros_before_the_first():
+    """The equations above cut them off again."""
+    given, columns = example(), SIZES.longitudes // SIZES.patch
+    patches = patches_of(given["state"], jnp.ones(GRID, bool), SIZES.patch)
+    assert patches.shape == (3 * columns, SIZES.channels, 4)
+    assert not patches[:columns, :, :2].any()
+    np.testing.assert_array_equal(patches[0, :, 2:], given["state"][:, 0, :2])
+    np.testing.assert_array_equal(patches[columns, 1], given["state"][1, 1:3, :2].reshape(-1))
+
+
 @FLOAT32
-def test_the_row_of_zeros_stands_before_the_first_latitude():
-    """A model of one more latitude, of which the first is zero, has the same parameters and forecast."""
-    given = example()
-    taller = Stormer(dataclasses.replace(SIZES, latitudes=6), rngs=nnx.Rngs(0))
-    nnx.update(taller, arrays())
-    state, mask = (jnp.pad(given[name], ((0, 0), (1, 0), (0, 0))) for name in ("state", "mask"))
-    mask = mask.at[:, 0].set(True)
-    whole = nnx.jit(taller)(state, mask, given["lead_hours"], Plan())
-    np.testing.assert_allclose(whole[:, 1:], forecast(Plan(), given), rtol=1e-5, atol=1e-5)
-
-
 def test_a_fresh_model_forecasts_no_change():
-    fresh = Stormer(SIZES, rngs=nnx.Rngs(0))
-    given = example()
-    assert not fresh(given["state"], given["mask"], given["lead_hours"], Plan()).any()
+    fresh = nnx.state(Stormer(SIZES, rngs=nnx.Rngs(0)), nnx.Param)
+    assert not forecast_of(Plan())(fresh, example()).any()
 
 
 def test_the_published_model_has_469_million_parameters():
