@@ -13,14 +13,17 @@ from jaxtyping import Array, Float, Key
 
 from elbowroom.memory.precision import wide
 
-type Start = Literal["linear", "relu", "zero", "gate"]
+type Start = Literal["linear", "relu", "narrow", "zero", "gate"]
 
 
 def initial_weights(start: Start, rngs: nnx.Rngs, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
-    """Truncated normal of variance 1 / fan_in, 2 / fan_in before a ReLU, or zeros (Jumper et al., Suppl. 1.11.4)."""
+    """Truncated normal of variance 1 / fan_in, 2 / fan_in before a ReLU, or zeros (Jumper et al., Suppl. 1.11.4).
+
+    "narrow" has the standard deviation 0.02 at any width, as in vision Transformers.
+    """
     if start in ("zero", "gate"):
         return jnp.zeros(shape, jnp.float32)
-    scale = (2.0 if start == "relu" else 1.0) / fan_in
+    scale = 0.02**2 if start == "narrow" else (2.0 if start == "relu" else 1.0) / fan_in
     return _truncated_normal(rngs.params(), math.prod(shape)).reshape(shape) * scale**0.5
 
 
@@ -53,16 +56,16 @@ class LayerNorm(nnx.Module):
         self.offset = nnx.Param(jnp.zeros((channels,), jnp.float32))
 
     def __call__(self, x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
-        normal = normalised(x)
+        normal = normalised(x, 1e-5)
         return (normal * along_last(self.scale[...], normal) + along_last(self.offset[...], normal)).astype(x.dtype)
 
 
-def normalised(x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
+def normalised(x: Float[Array, "*any c"], epsilon: float) -> Float[Array, "*any c"]:
     """The last axis with mean 0 and variance 1, in float32 at least."""
     precise = x.astype(wide(x.dtype))
     centred = precise - precise.mean(-1, keepdims=True)
     variance = jnp.square(centred).mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt(variance + 1e-5)
+    return centred * jax.lax.rsqrt(variance + epsilon)
 
 
 def along_last(vector: Float[Array, "c"], like: Float[Array, "*any c"]) -> Float[Array, "*ones c"]:

@@ -7,6 +7,9 @@ from jaxtyping import Array, Float
 
 from elbowroom.models.layers import along_last, initial_weights, normalised
 
+EPSILON = 1e-5
+"""Of layer norms, beside the variance"""
+
 
 class Linear(nnx.Module):
     """y = W x + b over the last axis; `weight` is (outputs, inputs)."""
@@ -29,7 +32,7 @@ class LayerNorm(nnx.Module):
         self.bias = nnx.Param(jnp.zeros((channels,), jnp.float32))
 
     def __call__(self, x: Float[Array, "*any c"]) -> Float[Array, "*any c"]:
-        normal = normalised(x)
+        normal = normalised(x, EPSILON)
         return (normal * along_last(self.weight[...], normal) + along_last(self.bias[...], normal)).astype(x.dtype)
 
 

@@ -15,7 +15,7 @@ from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute, wide
 from elbowroom.memory.recompute import name, recomputed_module
 from elbowroom.models.aurora.config import AuroraConfig
-from elbowroom.models.aurora.layers import LayerNorm, Linear, gelu
+from elbowroom.models.aurora.layers import EPSILON, LayerNorm, Linear, gelu
 from elbowroom.models.aurora.windows import Triple, Windows, windows_of
 from elbowroom.models.layers import along_last, normalised
 from elbowroom.models.stack import run_stack, stack
@@ -33,7 +33,7 @@ class AdaptiveNorm(nnx.Module):
 
     def __call__(self, x: Float[Array, "*any c"], context: Float[Array, "d"]) -> Float[Array, "*any c"]:
         shift, scale = jnp.split(self.ln_modulation["1"](jax.nn.silu(context)), 2)
-        normal = normalised(x)
+        normal = normalised(x, EPSILON)
         return (normal * along_last(scale, normal) + along_last(shift, normal)).astype(x.dtype)
 
 
