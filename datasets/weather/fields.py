@@ -33,7 +33,7 @@ class Field:
 
 
 def fields_of(
-    raw: xr.Dataset, path: Path, findings: Findings, *, levels: Sequence[float] | None, member: int
+    raw: xr.Dataset, path: Path, findings: Findings, *, levels: Sequence[int | float] | None, member: int
 ) -> list[Field]:
     """Every variable on the file's grid; those with a dimension that is not known are left out with a warning.
 

@@ -73,10 +73,10 @@ def _series(group: Sequence[Field], findings: Findings) -> tuple[Times, Int[np.n
     files = np.repeat(np.arange(len(group)), [len(_times(field)) for field in group])
     places = np.concatenate([np.arange(len(_times(field))) for field in group])
     order = np.argsort(times, kind="stable")
-    if any((np.diff(_times(field)) < np.timedelta64(0)).any() for field in group):
+    if any((np.diff(_times(field)) < np.timedelta64(0, "ns")).any() for field in group):
         findings.warn("times reordered to run forwards", group[0].part.path)
     times, origins = times[order], np.stack([files, places], axis=1)[order]
-    repeated = np.append(False, np.diff(times) == np.timedelta64(0))
+    repeated = np.append(False, np.diff(times) == np.timedelta64(0, "ns"))
     if repeated.any():
         paths = sorted({str(group[file].part.path) for file in origins[np.isin(times, times[repeated]), 0]})
         others = f" (in {listed(paths)})" if len(paths) > 1 else ""
@@ -87,7 +87,7 @@ def _series(group: Sequence[Field], findings: Findings) -> tuple[Times, Int[np.n
 
 
 def _shared_times(
-    series: dict[str, tuple[Times, Int[np.ndarray, "time 2"]]], groups: dict[str, list[Field]], findings: Findings
+    series: dict[str, tuple[Times, Int[np.ndarray, "_ 2"]]], groups: dict[str, list[Field]], findings: Findings
 ) -> Times | None:
     if not series:
         for group in list(groups.values())[:1]:
