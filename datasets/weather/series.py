@@ -15,7 +15,10 @@ from elbowroom.datasets.weather.times import STANDARD, Times, missing_times, wri
 
 
 def alike(fields: Sequence[Field], findings: Findings) -> list[Field]:
-    """The fields on the grid, on the levels and in the calendar of the first; each other one is a defect."""
+    """The fields on the grid, on the levels and in the calendar of the first; each other one is a defect.
+
+    So is one whose name has other dimensions in an earlier file.
+    """
     kept: list[Field] = []
     for field in fields:
         leveled = next((f for f in kept if f.levels_hpa is not None), field)
@@ -27,6 +30,10 @@ def alike(fields: Sequence[Field], findings: Findings) -> list[Field]:
         elif field.levels_hpa is not None and not _same(field.levels_hpa, leveled.levels_hpa):
             reason = f"has levels {_levels(field)}, but {leveled.part.path} has {_levels(leveled)}"
             findings.defect(field.part.path, where, reason, "choose levels that both have")
+        elif (other := _other_dimensions(field, kept)) is not None:
+            own, others = (", ".join(one.part.places) for one in (field, other))
+            reason = f"has dimensions {own}, but in {other.part.path} {others}"
+            findings.defect(field.part.path, where, reason, "read them apart")
         elif _calendar(field) != _calendar(first):
             reason = f"is in calendar {_calendar(field)}, but {first.part.path} is in {_calendar(first)}"
             findings.defect(field.part.path, "coordinate time", reason, "convert both to the standard calendar")
@@ -111,6 +118,11 @@ def _shared_times(
         where = f"time {written(missing[0])}"
         findings.warn("missing time step, no window crosses it", path, where, len(missing))
     return shared
+
+
+def _other_dimensions(field: Field, kept: Sequence[Field]) -> Field | None:
+    """The same variable with other dimensions."""
+    return next((f for f in kept if f.name == field.name and f.part.places.keys() != field.part.places.keys()), None)
 
 
 def _times(field: Field) -> Times:

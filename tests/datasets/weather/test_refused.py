@@ -134,6 +134,13 @@ def test_files_on_two_grids_or_on_two_sets_of_levels(fields, write):
     assert f"c.nc variable z: has levels 500, but {first} has 500, 850" in refusal(first, fewer)
 
 
+def test_a_variable_on_levels_in_one_file_and_on_none_in_another(fields, write):
+    first = write(fields()[["t"]], "a.nc")
+    second = write(fields(start="2020-02-01")[["t"]].isel(level=0, drop=True), "b.nc")
+    told = refusal(first, second)
+    assert f"b.nc variable t: has dimensions time, latitude, longitude, but in {first} time, level, latitude" in told
+
+
 def test_files_that_share_no_time(fields, write):
     first = write(fields()[["2t"]], "a.nc")
     second = write(fields(start="2021-01-01")[["msl"]], "b.nc")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from elbowroom.datasets.weather.normal import open_weather
 from elbowroom.datasets.weather.windows import windows
 
 SIX_HOURS = np.timedelta64(6, "h")
@@ -26,6 +27,13 @@ def test_windows_are_those_found_by_hand(places, history, leads):
     assert found.steps.tolist() == by_hand(places, offsets)
     whole = by_hand(tuple(range(places[-1] + 1)), offsets)
     assert found.dropped == len(whole) - len(found)
+
+
+def test_windows_across_the_hole_of_a_file_are_dropped_and_counted(fields, write):
+    dataset = open_weather(write(fields(steps=8).isel(time=[0, 1, 2, 4, 5, 6, 7]), "a.nc"))
+    found = windows(dataset["time"].values, history=2, leads=(1,))
+    assert found.steps.tolist() == [[0, 1, 2], [3, 4, 5], [4, 5, 6]]
+    assert found.dropped == 3
 
 
 def test_a_longer_step_takes_every_other_time():
