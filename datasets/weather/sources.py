@@ -88,8 +88,9 @@ def _zarr(path: Path) -> list[xr.Dataset]:
 
 def _grib(path: Path) -> list[xr.Dataset]:
     cfgrib = importlib.import_module("cfgrib")
-    # No index files beside the user's data.
-    return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, decode_times=False, cache=False)
+    # No index files beside the user's data, and no message left out because it is damaged.
+    how = {"indexpath": "", "errors": "raise"}
+    return cfgrib.open_datasets(str(path), backend_kwargs=how, decode_times=False, cache=False)
 
 
 def _packed(path: Path) -> list[xr.Dataset]:

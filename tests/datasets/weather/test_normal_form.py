@@ -278,22 +278,36 @@ def test_grib_without_its_reader_says_what_to_install(tmp_path, monkeypatch):
 
 
 def write_grib(path: Path, values: dict[tuple[str, int], float]) -> None:
+    """Messages of two times for each variable and level; level 0 is the ground."""
     eccodes = pytest.importorskip("eccodes", reason="needs the extra grib")
     with path.open("wb") as file:
         for (name, level), value in values.items():
-            message = eccodes.codes_grib_new_from_samples("regular_ll_pl_grib2")
-            for key, number in {"dataDate": 20200101, "dataTime": 600, "level": level}.items():
-                eccodes.codes_set(message, key, number)
-            eccodes.codes_set(message, "shortName", name)
-            eccodes.codes_set_values(message, np.full(16 * 31, value))
-            eccodes.codes_write(message, file)
-            eccodes.codes_release(message)
+            for later in (0, 1):
+                message = eccodes.codes_grib_new_from_samples(f"regular_ll_{'pl' if level else 'sfc'}_grib2")
+                keys = {"dataDate": 20200101, "dataTime": 600 * later, "shortName": name}
+                for key, setting in (keys | ({"level": level} if level else {})).items():
+                    eccodes.codes_set(message, key, setting)
+                eccodes.codes_set_values(message, np.full(16 * 31, value + later))
+                eccodes.codes_write(message, file)
+                eccodes.codes_release(message)
 
 
 @pytest.mark.filterwarnings("ignore")  # cfgrib's own
-def test_grib_files_are_read(tmp_path):
-    write_grib(tmp_path / "a.grib2", {("t", 850): 280.0, ("t", 500): 255.0, ("z", 850): 14000.0, ("z", 500): 54000.0})
-    got = open_weather(tmp_path / "a.grib2")
+def test_grib_files_of_several_kinds_of_level_are_read(tmp_path):
+    path = tmp_path / "a.grib2"
+    write_grib(path, {("t", 850): 280.0, ("t", 500): 255.0, ("2t", 0): 285.0, ("msl", 0): 101000.0})
+    got = open_weather(path)
     assert got["level"].values.tolist() == [500, 850]
-    assert got["t"].values[0, :, 0, 0].tolist() == [255, 280]
-    assert str(got["time"].values[0]).startswith("2020-01-01T06")
+    assert got["t"].values[:, :, 0, 0].tolist() == [[255, 280], [256, 281]]
+    assert got["2t"].values[:, 3, 4].tolist() == [285, 286]
+    assert got["msl"].values[:, 3, 4].tolist() == [101000, 101001]
+    assert str(got["time"].values[1]).startswith("2020-01-01T06")
+
+
+@pytest.mark.filterwarnings("ignore")  # cfgrib's own
+def test_a_damaged_grib_message_is_not_left_out(tmp_path):
+    path = tmp_path / "a.grib2"
+    write_grib(path, {("t", 850): 280.0})
+    path.write_bytes(path.read_bytes() + b"GRIBxxxx" * 20)
+    with pytest.raises(DataError, match=r"a\.grib2: is no readable grib \("):
+        open_weather(path)
