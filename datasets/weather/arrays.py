@@ -12,7 +12,7 @@ from jaxtyping import Int, Num
 from xarray.backends import BackendArray
 from xarray.core.indexing import ExplicitIndexer, IndexingSupport, LazilyIndexedArray, explicit_indexing_adapter
 
-from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.weather.names import VERSION
 
 FILES: Final = RLock()

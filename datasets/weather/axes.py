@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 
 CLOSE: Final = 1e-4
 """Degrees or hPa within which two coordinates are the same; float32 rounds 359.75 to 3e-5."""

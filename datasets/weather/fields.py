@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.weather.arrays import Part
 from elbowroom.datasets.weather.frame import Frame, frame_of
 from elbowroom.datasets.weather.names import DIMENSIONS, MEMBER, SHORT, SINGLE, STATIC, SURFACE, VERSION

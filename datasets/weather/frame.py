@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.weather.axes import Axis, chosen_levels, latitude_axis, level_axis, longitude_axis
 from elbowroom.datasets.weather.names import LATITUDE, LONGITUDE, PRESSURE, SIGMA, TIME
 from elbowroom.datasets.weather.times import Times, calendar_of, decode

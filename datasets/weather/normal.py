@@ -6,7 +6,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 from elbowroom.datasets.weather.arrays import FILES
 from elbowroom.datasets.weather.corrections import right_units, specific_humidity
 from elbowroom.datasets.weather.fields import Field, fields_of

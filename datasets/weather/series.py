@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Int
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 from elbowroom.datasets.weather.arrays import FieldArray, lazy
 from elbowroom.datasets.weather.axes import CLOSE
 from elbowroom.datasets.weather.fields import Field

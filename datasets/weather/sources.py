@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 
 type Kind = Literal["zarr", "netcdf", "grib", "packed"]
 

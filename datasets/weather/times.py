@@ -7,7 +7,7 @@ import cftime
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 
 STANDARD: Final = ("standard", "gregorian", "proleptic_gregorian")
 type Times = Shaped[np.ndarray, "_"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.weather.normal import Wanted, open_weather
 
 
