@@ -16,9 +16,9 @@ import psutil
 from flax import nnx
 from jaxtyping import Array, PyTree
 
+from elbowroom.datasets.findings import DataError, Findings
 from elbowroom.datasets.proteins.alphabet import indices
 from elbowroom.datasets.proteins.features import FeatureSizes, prediction_features
-from elbowroom.datasets.proteins.findings import DataError, Findings
 from elbowroom.datasets.proteins.protein import Protein, file_names
 from elbowroom.datasets.proteins.sources import find_sources, read_sources
 from elbowroom.datasets.proteins.templates import template_from_chain

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import jax
 from rich.console import Console, RenderableType
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.check import check
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.devices.profile import DeviceError, device, device_keys
 from elbowroom.memory.footprint.compiled import NoAccountError

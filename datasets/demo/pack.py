@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from elbowroom.datasets.demo.load import CHAINS
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.a3m import read_a3m
-from elbowroom.datasets.proteins.findings import Findings
 from elbowroom.datasets.proteins.query import AlignedQuery
 
 _CHAINS: Final = {"train": 72, "test": 24}

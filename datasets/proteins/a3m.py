@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int32
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.query import AlignedQuery, aligned_query
 from elbowroom.datasets.proteins.records import Record, clean_letters, split_records
 

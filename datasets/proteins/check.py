@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from elbowroom.datasets.findings import DataError, Findings, Warned
 from elbowroom.datasets.proteins.collect import gather
-from elbowroom.datasets.proteins.findings import DataError, Findings, Warned
 
 
 @dataclass(frozen=True, kw_only=True)

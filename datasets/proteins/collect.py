@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from elbowroom.datasets.proteins.findings import Findings, Warned
+from elbowroom.datasets.findings import Findings, Warned
 from elbowroom.datasets.proteins.pairing import paired
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.sources import Contents, find_sources, read_sources

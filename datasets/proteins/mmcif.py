@@ -10,8 +10,8 @@ import numpy as np
 from biotite import DeserializationError, InvalidFileError
 from biotite.structure.io.pdbx import CIFBlock, CIFCategory, CIFFile
 
+from elbowroom.datasets.findings import DataError, Findings
 from elbowroom.datasets.proteins.chain import Chain, chain_from_residues
-from elbowroom.datasets.proteins.findings import DataError, Findings
 from elbowroom.datasets.proteins.residues import (
     AtomTable,
     Residue,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from elbowroom.datasets.findings import Findings, listed
 from elbowroom.datasets.proteins.alignment import Alignment
 from elbowroom.datasets.proteins.alphabet import indices
 from elbowroom.datasets.proteins.chain import LEAST_IDENTITY, Chain, Placement, moved_onto, place
-from elbowroom.datasets.proteins.findings import Findings, listed
 from elbowroom.datasets.proteins.protein import Protein, file_names
 from elbowroom.datasets.proteins.query import AlignedQuery
 from elbowroom.datasets.proteins.sources import Contents

@@ -10,8 +10,8 @@ import biotite.structure.io.pdb as biotite_pdb
 import numpy as np
 from biotite import InvalidFileError
 
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.chain import LEAST_IDENTITY, Chain, chain_from_residues, moved_onto, place
-from elbowroom.datasets.proteins.findings import Findings
 from elbowroom.datasets.proteins.residues import AtomTable, Residue, chain_residues, component_letter, polymer
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from jaxtyping import Int32
 from numpy import ndarray
 
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.alignment import Alignment, distinct_rows, on_query_columns
-from elbowroom.datasets.proteins.findings import Findings
 
 
 @dataclass(frozen=True, kw_only=True)

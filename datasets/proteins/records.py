@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.alphabet import LETTERS
-from elbowroom.datasets.proteins.findings import Findings
 
 _BOTH_CASES: Final = LETTERS | {letter.lower() for letter in LETTERS}
 

@@ -8,10 +8,10 @@ from typing import Final, Literal
 from rich.console import Console
 from rich.progress import track
 
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.a3m import read_a3m
 from elbowroom.datasets.proteins.chain import Chain
 from elbowroom.datasets.proteins.fasta import NamedSequence, read_fasta
-from elbowroom.datasets.proteins.findings import Findings
 from elbowroom.datasets.proteins.mmcif import read_mmcif
 from elbowroom.datasets.proteins.pdb import read_pdb
 from elbowroom.datasets.proteins.query import AlignedQuery

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.alphabet import first_unknown_letter
-from elbowroom.datasets.proteins.findings import Findings
 from elbowroom.datasets.proteins.query import AlignedQuery, aligned_query
 
 _GAPS: Final = str.maketrans("._~", "---")

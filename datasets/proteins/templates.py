@@ -4,10 +4,10 @@ from typing import Final
 
 import numpy as np
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import GAP, indices
 from elbowroom.datasets.proteins.atoms import CA
 from elbowroom.datasets.proteins.chain import Chain, aligned_positions
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.structure import Template, centred
 
 LEAST_COVERAGE: Final = 0.1

@@ -5,7 +5,7 @@ import re
 import zlib
 from pathlib import Path
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1f\x7f]")
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -11,8 +12,12 @@ from jaxtyping import Int, Num
 from xarray.backends import BackendArray
 from xarray.core.indexing import ExplicitIndexer, IndexingSupport, LazilyIndexedArray, explicit_indexing_adapter
 
-from elbowroom.datasets.proteins.findings import DataError
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.weather.names import VERSION
+
+FILES: Final = RLock()
+"""Held to open, read or write weather files. netCDF's library crashes when two threads use it at once, even on two
+files, and xarray locks only what it reads; zarr has threads of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,7 @@ class Part:
     dimensions: Mapping[str, str]
     """From a dimension's name in normal form to the file's, in the order of the normal form; without those that the
     file's variable lacks."""
-    places: Mapping[str, Int[np.ndarray, "place"]]
+    places: Mapping[str, Int[np.ndarray, "_"]]
     """For each dimension of the normal form, where in the file each of its values is."""
     factor: float = 1.0
     offset: float = 0.0
@@ -38,7 +43,7 @@ class Part:
         stored = self.variable.dtype
         return stored if stored.kind == "f" else np.dtype(np.float32)
 
-    def read(self, wanted: Mapping[str, Int[np.ndarray, "place"]]) -> Num[np.ndarray, "..."]:
+    def read(self, wanted: Mapping[str, Int[np.ndarray, "_"]]) -> Num[np.ndarray, "..."]:
         """The values at these places of the normal form, in the order of `wanted`.
 
         Each dimension is read from its first wanted place to its last, in one piece: a file gives a run of places at
@@ -51,7 +56,8 @@ class Part:
             within[dimension] = places - places.min()
         order = [*([VERSION] if VERSION in self.variable.dims else []), *self.dimensions.values()]
         try:
-            block = self.variable.isel(runs).transpose(*order).values
+            with FILES:
+                block = self.variable.isel(runs).transpose(*order).values
         except Exception as error:  # each format's library has its own exceptions, of no common kind
             reason = f"cannot be read ({type(error).__name__}: {error})"
             raise DataError(self.path, f"variable {self.name}", reason, "get the file again") from error

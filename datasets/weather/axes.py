@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 
 CLOSE: Final = 1e-4
 """Degrees or hPa within which two coordinates are the same; float32 rounds 359.75 to 3e-5."""
@@ -29,7 +29,7 @@ def latitude_axis(values: Float[np.ndarray, "lat"], path: Path, findings: Findin
     """Degrees, strictly decreasing; None after a defect."""
     where = "coordinate latitude"
     if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > 90 + CLOSE:
-        findings.defect(path, where, f"holds {_outside(values, 90)}", "give degrees from -90 to 90")
+        findings.defect(path, where, f"holds {_outside(values, 90.0)}", "give degrees from -90 to 90")
         return None
     order = np.argsort(-values, kind="stable")
     if not _distinct(values[order], path, where, findings):
@@ -44,7 +44,7 @@ def latitude_axis(values: Float[np.ndarray, "lat"], path: Path, findings: Findin
 def longitude_axis(values: Float[np.ndarray, "lon"], path: Path, findings: Findings) -> Axis | None:
     """Degrees east, increasing in [0, 360); a meridian given twice is kept once; None after a defect."""
     if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > 540:
-        reason = f"holds {_outside(values, 540)}"
+        reason = f"holds {_outside(values, 540.0)}"
         findings.defect(path, "coordinate longitude", reason, "give degrees, -180 to 180 or 0 to 360")
         return None
     turned = values % 360

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float
 
-from elbowroom.datasets.proteins.findings import DataError, Findings, Warned
+from elbowroom.datasets.findings import DataError, Findings, Warned
 from elbowroom.datasets.weather.normal import Wanted, read_weather
 from elbowroom.datasets.weather.times import missing_times, regular_step, written
 from elbowroom.datasets.weather.units import GRAVITY

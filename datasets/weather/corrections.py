@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import DataError, Findings
+from elbowroom.datasets.findings import DataError, Findings
 from elbowroom.datasets.weather.arrays import HumidityArray, lazy
 from elbowroom.datasets.weather.fields import Field
 from elbowroom.datasets.weather.units import MOST_SATURATED, PERCENT, SHARE, Wrong, wrong_units

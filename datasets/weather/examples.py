@@ -39,7 +39,7 @@ def example(dataset: xr.Dataset, window: Int[np.ndarray, "step"], *, fill: Fill 
     return arrays
 
 
-def _filling(name: str, fill: Fill | None, *, leveled: bool) -> Float[np.ndarray, "*level 1 1"]:
+def _filling(name: str, fill: Fill | None, *, leveled: bool) -> Float[np.ndarray, "*level_1_1"]:
     """That broadcasts over latitude and longitude."""
     known = np.zeros(1) if fill is None or name not in fill else fill[name]
-    return np.nan_to_num(known).astype(np.float32).reshape(-1 if leveled else 1, 1, 1)
+    return np.nan_to_num(known).astype(np.float32).reshape((-1, 1, 1) if leveled else ())

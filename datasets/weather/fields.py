@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.weather.arrays import Part
 from elbowroom.datasets.weather.frame import Frame, frame_of
 from elbowroom.datasets.weather.names import DIMENSIONS, MEMBER, SHORT, SINGLE, STATIC, SURFACE, VERSION
@@ -33,7 +33,7 @@ class Field:
 
 
 def fields_of(
-    raw: xr.Dataset, path: Path, findings: Findings, *, levels: Sequence[float] | None, member: int
+    raw: xr.Dataset, path: Path, findings: Findings, *, levels: Sequence[int | float] | None, member: int
 ) -> list[Field]:
     """Every variable on the file's grid; those with a dimension that is not known are left out with a warning.
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.weather.axes import Axis, chosen_levels, latitude_axis, level_axis, longitude_axis
 from elbowroom.datasets.weather.names import LATITUDE, LONGITUDE, PRESSURE, SIGMA, TIME
 from elbowroom.datasets.weather.times import Times, calendar_of, decode
@@ -26,7 +26,7 @@ class Frame:
     calendar: str
 
 
-def frame_of(raw: xr.Dataset, path: Path, findings: Findings, levels: Sequence[float] | None) -> Frame | None:
+def frame_of(raw: xr.Dataset, path: Path, findings: Findings, levels: Sequence[int | float] | None) -> Frame | None:
     """None after a defect. Of the levels only those in `levels`, hPa, are kept; None keeps all."""
     axes: dict[str, Axis | None] = {}
     dimensions: dict[str, str] = {}
@@ -60,7 +60,9 @@ def frame_of(raw: xr.Dataset, path: Path, findings: Findings, levels: Sequence[f
     return Frame(axes=sound, dimensions=dimensions, times=times, calendar=calendar)
 
 
-def _levels(coordinate: xr.DataArray, path: Path, findings: Findings, wanted: Sequence[float] | None) -> Axis | None:
+def _levels(
+    coordinate: xr.DataArray, path: Path, findings: Findings, wanted: Sequence[int | float] | None
+) -> Axis | None:
     units = {SIGMA: SIGMA, "isobaricInPa": "Pa"}.get(str(coordinate.name), str(coordinate.attrs.get("units", "")))
     axis = level_axis(np.atleast_1d(_numbers(coordinate)), units, path, findings)
     if axis is None or wanted is None:

@@ -11,8 +11,8 @@ from elbowroom.datasets.weather.examples import Example, Fill, example
 from elbowroom.datasets.weather.times import written
 from elbowroom.datasets.weather.windows import Windows
 
-_THREADS, _EXAMPLES_AHEAD = 2, 4
-"""Examples are large: four of one step at 0.25 degrees and 13 levels are 2 GiB."""
+_THREADS, _BATCHES_AHEAD = 2, 2
+"""An example of three steps at 0.25 degrees and 13 levels takes 1 GiB."""
 _PASSES = 2**31
 """without end to any run; grain's own endless repeat overflows when a batch is one example (grain 0.2.18)"""
 
@@ -48,8 +48,8 @@ class WeatherBatches:
         def read(window: np.ndarray) -> tuple[str, Example]:
             return _name(dataset, windows, window), example(dataset, window, fill=fill)
 
-        examples = grain.MapDataset.source(windows.steps).seed(seed).shuffle().repeat(_PASSES).map(read)
-        ahead = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_EXAMPLES_AHEAD)
+        examples = grain.MapDataset.source(list(windows.steps)).seed(seed).shuffle().repeat(_PASSES).map(read)
+        ahead = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_BATCHES_AHEAD)
         self._batches = iter(examples.batch(batch, batch_fn=_stacked).to_iter_dataset(ahead))
 
     def __iter__(self) -> Iterator[WeatherBatch]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
+from elbowroom.datasets.weather.arrays import FILES
 from elbowroom.datasets.weather.corrections import right_units, specific_humidity
 from elbowroom.datasets.weather.fields import Field, fields_of
 from elbowroom.datasets.weather.names import UNITS
@@ -20,7 +21,7 @@ class Wanted:
 
     variables: Sequence[str] | None = None
     """Short names; None for all there are."""
-    levels: Sequence[float] | None = None
+    levels: Sequence[int | float] | None = None
     """hPa; None for all there are."""
     member: int = 0
     """Place along a dimension of ensemble members."""
@@ -53,10 +54,11 @@ def read_weather(places: Path | Sequence[Path], findings: Findings, wanted: Want
     """As `open_weather`, but whatever is broken is left out if `findings` is not strict; None if nothing remains."""
     fields: list[Field] = []
     simulated = False
-    for path, kind in find_sources(places, findings):
-        for raw in open_source(path, kind, findings):
-            simulated = simulated or "simulated" in raw.attrs
-            fields += fields_of(raw, path, findings, levels=wanted.levels, member=wanted.member)
+    with FILES:
+        for path, kind in find_sources(places, findings):
+            for raw in open_source(path, kind, findings):
+                simulated = simulated or "simulated" in raw.attrs
+                fields += fields_of(raw, path, findings, levels=wanted.levels, member=wanted.member)
     fields = alike(_wanted_fields(fields, wanted, findings), findings)
     asks_q = wanted.variables is None or "q" in wanted.variables
     fields, relative = right_units(fields, findings, fix=wanted.fix, relative_for_specific=asks_q)
@@ -79,9 +81,10 @@ def _wanted_fields(fields: Sequence[Field], wanted: Wanted, findings: Findings) 
     there = {field.name for field in fields}
     needed = set(wanted.variables)
     if "q" in needed - there and "r" in there:
-        needed = needed - {"q"} | {"r", "t"}
+        needed = needed - {"q"} | {"r"}
     absent = [name for name in wanted.variables if name in needed - there]
     if absent:
         reason = f"variable {listed(absent, most=20)} is missing; there are {listed(sorted(there), most=40)}"
         findings.defect(fields[0].part.path, "", reason, "get it, or choose among these")
-    return [field for field in fields if field.name in needed]
+    made_from = {"t"} if wanted.fix and {"q", "r"} & needed else set()
+    return [field for field in fields if field.name in needed | made_from]

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Int
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 from elbowroom.datasets.weather.arrays import FieldArray, lazy
 from elbowroom.datasets.weather.axes import CLOSE
 from elbowroom.datasets.weather.fields import Field
@@ -15,7 +15,10 @@ from elbowroom.datasets.weather.times import STANDARD, Times, missing_times, wri
 
 
 def alike(fields: Sequence[Field], findings: Findings) -> list[Field]:
-    """The fields on the grid, on the levels and in the calendar of the first; each other one is a defect."""
+    """The fields on the grid, on the levels and in the calendar of the first; each other one is a defect.
+
+    So is one whose name has other dimensions in an earlier file.
+    """
     kept: list[Field] = []
     for field in fields:
         leveled = next((f for f in kept if f.levels_hpa is not None), field)
@@ -27,6 +30,10 @@ def alike(fields: Sequence[Field], findings: Findings) -> list[Field]:
         elif field.levels_hpa is not None and not _same(field.levels_hpa, leveled.levels_hpa):
             reason = f"has levels {_levels(field)}, but {leveled.part.path} has {_levels(leveled)}"
             findings.defect(field.part.path, where, reason, "choose levels that both have")
+        elif (other := _other_dimensions(field, kept)) is not None:
+            own, others = (", ".join(one.part.places) for one in (field, other))
+            reason = f"has dimensions {own}, but in {other.part.path} {others}"
+            findings.defect(field.part.path, where, reason, "read them apart")
         elif _calendar(field) != _calendar(first):
             reason = f"is in calendar {_calendar(field)}, but {first.part.path} is in {_calendar(first)}"
             findings.defect(field.part.path, "coordinate time", reason, "convert both to the standard calendar")
@@ -73,10 +80,10 @@ def _series(group: Sequence[Field], findings: Findings) -> tuple[Times, Int[np.n
     files = np.repeat(np.arange(len(group)), [len(_times(field)) for field in group])
     places = np.concatenate([np.arange(len(_times(field))) for field in group])
     order = np.argsort(times, kind="stable")
-    if any((np.diff(_times(field)) < np.timedelta64(0)).any() for field in group):
+    if any((np.diff(_times(field)) < np.timedelta64(0, "ns")).any() for field in group):
         findings.warn("times reordered to run forwards", group[0].part.path)
     times, origins = times[order], np.stack([files, places], axis=1)[order]
-    repeated = np.append(False, np.diff(times) == np.timedelta64(0))
+    repeated = np.append(False, np.diff(times) == np.timedelta64(0, "ns"))
     if repeated.any():
         paths = sorted({str(group[file].part.path) for file in origins[np.isin(times, times[repeated]), 0]})
         others = f" (in {listed(paths)})" if len(paths) > 1 else ""
@@ -87,7 +94,7 @@ def _series(group: Sequence[Field], findings: Findings) -> tuple[Times, Int[np.n
 
 
 def _shared_times(
-    series: dict[str, tuple[Times, Int[np.ndarray, "time 2"]]], groups: dict[str, list[Field]], findings: Findings
+    series: dict[str, tuple[Times, Int[np.ndarray, "_ 2"]]], groups: dict[str, list[Field]], findings: Findings
 ) -> Times | None:
     if not series:
         for group in list(groups.values())[:1]:
@@ -111,6 +118,11 @@ def _shared_times(
         where = f"time {written(missing[0])}"
         findings.warn("missing time step, no window crosses it", path, where, len(missing))
     return shared
+
+
+def _other_dimensions(field: Field, kept: Sequence[Field]) -> Field | None:
+    """The same variable with other dimensions."""
+    return next((f for f in kept if f.name == field.name and f.part.places.keys() != field.part.places.keys()), None)
 
 
 def _times(field: Field) -> Times:

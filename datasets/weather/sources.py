@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 import xarray as xr
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 
 type Kind = Literal["zarr", "netcdf", "grib", "packed"]
 
@@ -39,14 +39,14 @@ def find_sources(places: Path | Sequence[Path], findings: Findings) -> list[tupl
         elif place.is_file():
             findings.defect(place, "", f"is of no known kind ({_KNOWN})", "rename it by what it holds")
         else:
-            kinds = [(path, _kind(path)) for path in sorted(place.iterdir())]
-            inside: list[tuple[Path, Kind]] = [(path, kind) for path, kind in kinds if kind is not None]
-            if not inside:
-                reason = (
-                    f"holds neither zarr metadata ({', '.join(_ZARR_METADATA)}) nor a file of a known kind ({_KNOWN})"
-                )
+            before = len(found)
+            for path in sorted(place.iterdir()):
+                if inside := _kind(path):
+                    found.append((path, inside))
+            if len(found) == before:
+                metadata = ", ".join(_ZARR_METADATA)
+                reason = f"holds neither zarr metadata ({metadata}) nor a file of a known kind ({_KNOWN})"
                 findings.defect(place, "", reason, "name the zarr folder itself, or the folder that has your files")
-            found.extend(inside)
     return found
 
 
@@ -88,14 +88,16 @@ def _zarr(path: Path) -> list[xr.Dataset]:
 
 def _grib(path: Path) -> list[xr.Dataset]:
     cfgrib = importlib.import_module("cfgrib")
-    # No index files beside the user's data.
-    return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, decode_times=False, cache=False)
+    # No index files beside the user's data, and no message left out because it is damaged.
+    how = {"indexpath": "", "errors": "raise"}
+    return cfgrib.open_datasets(str(path), backend_kwargs=how, decode_times=False, cache=False)
 
 
 def _packed(path: Path) -> list[xr.Dataset]:
     """Fields as uint16 with NAME_scale and NAME_offset, 65535 where missing; unpacked whole, as they are small."""
     try:
-        with np.load(path) as stored:
+        # Given a path, numpy leaves a damaged archive open.
+        with path.open("rb") as file, np.load(file) as stored:
             arrays = dict(stored)
     except zipfile.BadZipFile as error:
         raise ValueError("damaged archive") from error

@@ -7,10 +7,10 @@ import cftime
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from elbowroom.datasets.proteins.findings import Findings, listed
+from elbowroom.datasets.findings import Findings, listed
 
 STANDARD: Final = ("standard", "gregorian", "proleptic_gregorian")
-type Times = Shaped[np.ndarray, "time"]
+type Times = Shaped[np.ndarray, "_"]
 """datetime64[ns]"""
 
 
@@ -67,7 +67,7 @@ def hours(times: Times) -> Int[np.ndarray, "time"]:
     return times.astype("datetime64[h]").astype(np.int32)
 
 
-def written(time: np.datetime64) -> str:
+def written(time: np.datetime64 | Shaped[np.ndarray, ""]) -> str:
     """As messages show it, to the minute."""
     return str(time.astype("datetime64[m]"))
 

@@ -66,7 +66,7 @@ def physical() -> xr.Dataset:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("weather") / "tiny.zarr"
-    physical().to_zarr(path)
+    physical().to_zarr(path, consolidated=False)
     return path
 
 

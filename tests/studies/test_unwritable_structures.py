@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from biotite.structure.io.pdb import PDBFile
 
-from elbowroom.datasets.proteins.findings import Findings
+from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.proteins.sources import find_sources, read_sources
 from elbowroom.models.alphafold.residues import ATOM37_EXISTS
 from elbowroom.studies.structure_files import (

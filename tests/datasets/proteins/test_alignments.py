@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import GAP, UNKNOWN, letters
 from elbowroom.datasets.proteins.collect import collect
 from elbowroom.datasets.proteins.features import FeatureSizes, evaluation_features
-from elbowroom.datasets.proteins.findings import DataError
 
 
 def only(path):

@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import UNKNOWN, indices
 from elbowroom.datasets.proteins.collect import collect
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.protein import file_names
 
 

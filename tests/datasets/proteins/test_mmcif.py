@@ -5,10 +5,10 @@ import gzip
 import numpy as np
 import pytest
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import indices
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA
 from elbowroom.datasets.proteins.collect import collect
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.pairing import NO_RESOLUTION
 from elbowroom.datasets.proteins.structure import pseudo_beta
 

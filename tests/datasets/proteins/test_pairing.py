@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import AMINO_ACIDS
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA, CB
 from elbowroom.datasets.proteins.chain import place
 from elbowroom.datasets.proteins.collect import collect
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.pairing import NO_RESOLUTION
 
 LONG = "MKTAYIAKQRQISFVKSHFSRQ"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA, CB
 from elbowroom.datasets.proteins.collect import collect
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.pairing import NO_RESOLUTION
 
 ATOMS_ONLY = "sequence taken from the atoms, in which unresolved residues cannot be seen"

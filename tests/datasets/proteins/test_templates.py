@@ -7,10 +7,10 @@ import pytest
 from biotite.sequence import ProteinSequence
 from biotite.sequence.align import SubstitutionMatrix
 
+from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.alphabet import AMINO_ACIDS, indices, letters
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CA
 from elbowroom.datasets.proteins.chain import Chain, aligned_positions
-from elbowroom.datasets.proteins.findings import DataError
 from elbowroom.datasets.proteins.structure import Structure
 from elbowroom.datasets.proteins.templates import template_from_chain
 
