@@ -217,7 +217,7 @@ def aurora_case(name: str, config: AuroraConfig) -> Case:
         score="error",
         score_meaning="area-weighted mean absolute error of normalised variables",
         prior_meaning="persistence: nothing changes",
-        model=dataclasses.asdict(config),
+        model={key: list(value) if isinstance(value, tuple) else value for key, value in vars(config).items()},
         parameters=model.parameters,
         loss=model.loss,
         example=model.example,

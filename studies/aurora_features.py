@@ -83,7 +83,7 @@ def require_grid(dataset: xr.Dataset, sizes: Sizes) -> None:
 
 
 def _stacked(
-    example: Example, names: tuple[str, ...], scaling: Float[np.ndarray, "two var *any"]
+    example: Example, names: tuple[str, ...], scaling: Float[np.ndarray, "two var *ones"]
 ) -> tuple[Float[np.ndarray, "var *any lat lon"], Bool[np.ndarray, "var *any lat lon"]]:
     """Normalised variables, 0 where unknown, and where they are known."""
     values = np.stack([example[name] for name in names])
