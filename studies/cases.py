@@ -4,11 +4,12 @@ from elbowroom.studies.alphafold import ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAF
 from elbowroom.studies.aurora import AURORA, AURORA_SMALL
 from elbowroom.studies.case import Case
 
-CASES = {case.name: case for case in (ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL, AURORA, AURORA_SMALL)}
+PROTEINS = (ALPHAFOLD, ALPHAFOLD_FINE_TUNING, ALPHAFOLD_SMALL)
+CASES = {case.name: case for case in (*PROTEINS, AURORA, AURORA_SMALL)}
 
 
 class UnknownCaseError(ValueError):
-    """There is no case study of that name."""
+    """There is no case study of that name, or none that can do what was asked."""
 
 
 def case_named(name: str) -> Case:
@@ -16,3 +17,12 @@ def case_named(name: str) -> Case:
     if name not in CASES:
         raise UnknownCaseError(f"no case study {name!r}; choose one of {', '.join(CASES)}")
     return CASES[name]
+
+
+def protein_case_named(name: str) -> Case:
+    """Raises `UnknownCaseError` for a case of another field too: those have no structures to write or compare."""
+    case = case_named(name)
+    proteins = [known.name for known in PROTEINS]
+    if case in (AURORA, AURORA_SMALL):
+        raise UnknownCaseError(f"{name} is not about proteins, for which this command is; choose {', '.join(proteins)}")
+    return case

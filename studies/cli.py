@@ -43,7 +43,10 @@ app = typer.Typer(
 )
 
 Case = Annotated[
-    str, typer.Argument(help="Case study: alphafold, alphafold-fine-tuning or alphafold-small.", metavar="CASE")
+    str,
+    typer.Argument(
+        help="Case study: alphafold, alphafold-fine-tuning, alphafold-small, aurora or aurora-small.", metavar="CASE"
+    ),
 ]
 SizeOption = Annotated[
     list[str] | None, typer.Option("--size", help="Replace a size of the case, such as crop=64; repeatable.")
@@ -169,14 +172,15 @@ def compare(
 
 
 @app.command(
-    epilog="Examples:\n\nelbowroom check my_proteins/\n\nelbowroom check mine.fasta --structures structures/ --json"
+    epilog="Examples:\n\nelbowroom check my_proteins/\n\nelbowroom check mine.fasta --structures structures/ --json\n\n"
+    "elbowroom check era5_2020.nc"
 )
 def check(
-    data: Annotated[Path, typer.Argument(help="Folder or file of proteins.")],
+    data: Annotated[Path, typer.Argument(help="Folder or file of proteins or of weather.")],
     structures: Structures = None,
     as_json: Json = False,
 ) -> None:
-    """Read everything and name each defect with file and line or residue. Exit code 2 if there is any."""
+    """Read everything and name each defect with file and line, residue or variable. Exit code 2 if there is any."""
     from elbowroom.studies.commands import run_check
 
     if not run_check(data, structures=structures, as_json=as_json):

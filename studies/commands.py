@@ -12,12 +12,16 @@ from rich.console import Console, RenderableType
 
 from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.check import check
+from elbowroom.datasets.weather.check import check_weather
+from elbowroom.datasets.weather.sources import holds_weather
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.devices.profile import DeviceError, device, device_keys
 from elbowroom.memory.footprint.compiled import NoAccountError
 from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
 from elbowroom.models.alphafold.weights import WeightsError, published_names
+from elbowroom.models.aurora.encodings import GridError
+from elbowroom.models.aurora.normalisation import UnknownVariableError
 from elbowroom.studies.alphafold_evaluate import (
     calibration_of,
     constant_predict,
@@ -29,7 +33,7 @@ from elbowroom.studies.alphafold_evaluate_report import evaluation_table, save_e
 from elbowroom.studies.alphafold_model import trained_model, untrained
 from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, trust_in, with_templates, write_prediction
 from elbowroom.studies.case import Case, Records
-from elbowroom.studies.cases import UnknownCaseError, case_named
+from elbowroom.studies.cases import UnknownCaseError, case_named, protein_case_named
 from elbowroom.studies.choose_plan import check_plan, choose_plan, default_plan
 from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
 from elbowroom.studies.compare_report import save_comparison, table_of
@@ -65,6 +69,7 @@ USER_MISTAKES = (
     DataError,
     DeviceError,
     DivergedError,
+    GridError,
     NoAccountError,
     PlanError,
     RunError,
@@ -72,6 +77,7 @@ USER_MISTAKES = (
     StructureError,
     TargetError,
     UnknownCaseError,
+    UnknownVariableError,
     WeightsError,
 )
 """Errors whose text tells the user what to do; any other is a fault of the program and keeps its traceback."""
@@ -80,6 +86,18 @@ USER_MISTAKES = (
 AUTO = Path("auto")
 """In place of a plan's file: choose one"""
 COUNTED = ("proteins", "residues", "resolved_residues", "alignments", "alignment_rows", "structures")
+COUNTED_WEATHER = (
+    "variables",
+    "levels_hpa",
+    "latitudes",
+    "longitudes",
+    "times",
+    "first_time",
+    "last_time",
+    "step_hours",
+    "missing_times",
+    "missing",
+)
 
 
 def advice(error: Exception) -> tuple[str | None, int]:
@@ -196,13 +214,14 @@ def run_compare(
 
 def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
     """Print what was found; False if training would refuse it."""
-    report = check(data, structures)
+    weather = structures is None and holds_weather(data)
+    report = check_weather(data) if weather else check(data, structures)
+    counts = {name: getattr(report, name) for name in (COUNTED_WEATHER if weather else COUNTED)}
     if as_json:
-        counts = {name: getattr(report, name) for name in COUNTED}
         defects, warnings = [str(defect) for defect in report.defects], [str(warned) for warned in report.warnings]
         _print_json({**counts, "defects": defects, "warnings": warnings})
         return not report.defects
-    rows = [{"what": name.replace("_", " "), "count": getattr(report, name)} for name in COUNTED]
+    rows = [{"what": name.replace("_", " "), "count": _shown(count)} for name, count in counts.items()]
     columns = [Column("found", lambda row: row["what"]), Column("count", lambda row: row["count"])]
     console = _table_console()
     console.print(terminal_table(str(data), columns, rows, ""))
@@ -211,6 +230,11 @@ def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
             _say(console, f"{kind}: {finding}")
     _say(console, f"{len(report.defects)} defects, {len(report.warnings)} kinds of warning")
     return not report.defects
+
+
+def _shown(count: Any) -> str:
+    """Several things are listed one after the other."""
+    return ", ".join(f"{item}" for item in count) or "none" if isinstance(count, tuple) else f"{count}"
 
 
 def run_predict(
@@ -225,7 +249,7 @@ def run_predict(
     out: Path,
     again: bool,
 ) -> None:
-    case, console = case_named(name), _progress_console()
+    case, console = protein_case_named(name), _progress_console()
     model, trained = trained_model(parameters)
     sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
     proteins = [with_templates(protein, templates) for protein in _records(case, data, None, console).items]
@@ -262,7 +286,7 @@ def run_evaluate(
     out: Path,
     as_json: bool,
 ) -> None:
-    case, console = case_named(name), _progress_console()
+    case, console = protein_case_named(name), _progress_console()
     model, trained = trained_model(parameters)
     sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
     records = case.demo("test") if data is None else _records(case, data, structures, console)

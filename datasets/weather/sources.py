@@ -28,6 +28,13 @@ _NOMINAL_START: Final = "2000-01-01"
 """What a simulation without dates counts its time from"""
 
 
+def holds_weather(place: Path) -> bool:
+    """Whether a file or folder is to be read as weather, by its name and its files' names."""
+    if _kind(place) is not None or not place.is_dir():
+        return _kind(place) is not None
+    return any(_kind(path) not in (None, "packed") for path in place.iterdir())
+
+
 def find_sources(places: Path | Sequence[Path], findings: Findings) -> list[tuple[Path, Kind]]:
     """Files and zarr folders, in the order given; a plain folder stands for all those in it, by name."""
     found: list[tuple[Path, Kind]] = []
