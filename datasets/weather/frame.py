@@ -42,13 +42,15 @@ def frame_of(raw: xr.Dataset, path: Path, findings: Findings, levels: Sequence[i
     coordinate = _first(raw, (*PRESSURE, SIGMA))
     if coordinate is not None and coordinate.ndim <= 1:
         axes["level"] = _levels(coordinate, path, findings, levels)
-        dimensions |= dict(zip(("level",), map(str, coordinate.dims), strict=False))
+        if coordinate.ndim:
+            dimensions["level"] = str(coordinate.dims[0])
     coordinate = _first(raw, TIME, units="since")
     times = None
     if coordinate is not None:
         times = _times(coordinate, path, findings)
         axes["time"] = None if times is None else Axis(values=times.astype(np.float64), order=np.arange(len(times)))
-        dimensions |= dict(zip(("time",), map(str, coordinate.dims), strict=False))
+        if coordinate.ndim:
+            dimensions["time"] = str(coordinate.dims[0])
     elif "time" in raw.sizes:
         remedy = "write units like 'hours since 1900-01-01' into the file"
         findings.defect(path, "coordinate time", "has no units that say since when", remedy)

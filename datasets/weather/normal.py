@@ -41,7 +41,7 @@ def open_weather(
     the files, `simulated` says whether one of them is a simulation without dates.
 
     Raises `DataError` for files that cannot be read as one series, for wanted variables and levels that are missing,
-    and for variables in a wrong unit, unless `wanted.fix` is set.
+    and for variables in a wrong unit, unless `wanted.fix` is set; ValueError if no file is given.
     """
     findings = Findings(strict=True) if findings is None else findings
     dataset = read_weather(places, findings, wanted or Wanted())
@@ -55,10 +55,13 @@ def read_weather(places: Path | Sequence[Path], findings: Findings, wanted: Want
     fields: list[Field] = []
     simulated = False
     with FILES:
-        for path, kind in find_sources(places, findings):
+        sources = find_sources(places, findings)
+        for path, kind in sources:
             for raw in open_source(path, kind, findings):
                 simulated = simulated or "simulated" in raw.attrs
                 fields += fields_of(raw, path, findings, levels=wanted.levels, member=wanted.member)
+    if not fields and not findings.defects:
+        findings.defect(sources[0][0], "", "holds no field over latitude and longitude", "name files that do")
     fields = alike(_wanted_fields(fields, wanted, findings), findings)
     asks_q = wanted.variables is None or "q" in wanted.variables
     fields, relative = right_units(fields, findings, fix=wanted.fix, relative_for_specific=asks_q)

@@ -38,7 +38,10 @@ def holds_weather(place: Path) -> bool:
 def find_sources(places: Path | Sequence[Path], findings: Findings) -> list[tuple[Path, Kind]]:
     """Files and zarr folders, in the order given; a plain folder stands for all those in it, by name."""
     found: list[tuple[Path, Kind]] = []
-    for place in [places] if isinstance(places, Path) else places:
+    places = [places] if isinstance(places, Path) else places
+    if not places:
+        raise ValueError("no file of weather given: name one or more, or a folder")
+    for place in places:
         if not place.exists():
             findings.defect(place, "", "does not exist", "check the path")
         elif kind := _kind(place):

@@ -81,6 +81,15 @@ def test_a_file_without_weather(write):
     assert "a.nc coordinate latitude: is not there" in refusal(write(xr.Dataset({"x": ("x", [1, 2])}), "a.nc"))
 
 
+def test_a_file_of_coordinates_alone_and_no_file(fields, write):
+    path = write(
+        fields()[["2t"]].rename({"2t": "x"}).isel(longitude=0, drop=True).assign_coords(longitude=[0.0]), "a.nc"
+    )
+    assert "a.nc: holds no field over latitude and longitude" in refusal(path)
+    with pytest.raises(ValueError, match="no file of weather given"):
+        open_weather([])
+
+
 def test_a_grid_that_is_not_regular(fields, write):
     stored = fields().rename(latitude="y", longitude="x").reset_index(["y", "x"]).reset_coords(drop=True)
     latitude, longitude = np.meshgrid(np.arange(5.0), np.arange(6.0), indexing="ij")
