@@ -217,6 +217,8 @@ def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
     weather = structures is None and holds_weather(data)
     report = check_weather(data) if weather else check(data, structures)
     counts = {name: getattr(report, name) for name in (COUNTED_WEATHER if weather else COUNTED)}
+    if weather:
+        counts["missing"] = tuple(f"{missing}" for missing in counts["missing"])
     if as_json:
         defects, warnings = [str(defect) for defect in report.defects], [str(warned) for warned in report.warnings]
         _print_json({**counts, "defects": defects, "warnings": warnings})

@@ -1,6 +1,8 @@
 """The Aurora cases: from fields in normal form to features, a loss, and a run."""
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 
 import jax
@@ -8,11 +10,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
+from typer.testing import CliRunner, Result
 
 from elbowroom.memory.plan import Plan
 from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.normalisation import UnknownVariableError, atmosphere_scaling, surface_scaling
 from elbowroom.studies.aurora import AURORA, aurora_case
+from elbowroom.studies.cli import app
 from elbowroom.studies.run_folder import RunError
 from elbowroom.studies.sizes import CaseSizeError
 from elbowroom.studies.train import Training, train
@@ -153,6 +157,43 @@ def test_another_grid_is_refused_with_the_sizes_to_give(records):
 def test_a_series_too_short_for_one_example_is_refused(records):
     with pytest.raises(CaseSizeError, match="no 12 times in a row"):
         CASE.held_out(records, {**SIZES, "steps": 10})
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_check_counts_what_weather_files_hold_and_names_the_hole(store):
+    result = command("check", store, "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert (found["times"], found["latitudes"], found["longitudes"], found["step_hours"]) == (5, 9, 12, 6.0)
+    table = command("check", store.parent).stdout
+    assert re.sub(r"[\s│]+", " ", table).count("t: 1 missing values") == 1
+
+
+def test_a_broken_weather_file_is_a_defect_and_no_traceback(tmp_path):
+    (tmp_path / "broken.nc").write_bytes(b"not a netCDF file")
+    result = command("check", tmp_path / "broken.nc")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert "is no readable netcdf" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("predict", "aurora", "x.fasta", "--params", "y"), ("evaluate", "aurora", "--params", "y")]
+)
+def test_commands_about_proteins_refuse_the_weather(arguments):
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert "aurora is not about proteins" in result.stderr
+
+
+def test_training_on_files_without_auroras_variables_names_them(tmp_path):
+    physical()[["t", "u"]].to_netcdf(tmp_path / "few.nc")
+    result = command("train", "aurora-small", "--data", tmp_path / "few.nc", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "variable 2t, 10u, 10v, msl, lsm, z_surface, slt, z, v, q is missing" in result.stderr
 
 
 def test_there_is_no_embedded_weather(records):
