@@ -19,9 +19,10 @@ from elbowroom.memory.devices.profile import DeviceError, device, device_keys
 from elbowroom.memory.footprint.compiled import NoAccountError
 from elbowroom.memory.footprint.size import SizeError, parse_size
 from elbowroom.memory.plan import Plan, PlanError
-from elbowroom.models.alphafold.weights import WeightsError, published_names
+from elbowroom.models.alphafold.weights import published_names
 from elbowroom.models.aurora.encodings import GridError
 from elbowroom.models.aurora.normalisation import UnknownVariableError
+from elbowroom.models.published import WeightsError
 from elbowroom.studies.alphafold_evaluate import (
     calibration_of,
     constant_predict,

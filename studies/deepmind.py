@@ -12,11 +12,11 @@ from flax import nnx
 from elbowroom.models.alphafold.config import AlphaFoldConfig
 from elbowroom.models.alphafold.model import AlphaFold
 from elbowroom.models.alphafold.weights import (
-    WeightsError,
     config_of,
     load_published,
     published_arrays,
 )
+from elbowroom.models.published import WeightsError
 
 
 def load_deepmind(path: Path, config: AlphaFoldConfig | None = None) -> AlphaFold:

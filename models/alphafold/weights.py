@@ -14,12 +14,9 @@ from jaxtyping import Float
 
 from elbowroom.models.alphafold.config import AlphaFoldConfig
 from elbowroom.models.alphafold.template import CLASSES as TEMPLATE_LETTERS
+from elbowroom.models.published import WeightsError, require_fit
 
 PREFIX = "alphafold/alphafold_iteration"
-
-
-class WeightsError(ValueError):
-    """Published parameters that do not fit the model: missing, extra or of another shape."""
 
 
 def published_names(model: nnx.Module, prefix: str = PREFIX) -> dict[str, tuple[int, ...]]:
@@ -35,16 +32,7 @@ def published_arrays(model: nnx.Module, prefix: str = PREFIX) -> dict[str, Any]:
 
 def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..."]], prefix: str = PREFIX) -> None:
     """Put published parameters into `model`, in their own dtype. Raises `WeightsError` naming all that do not fit."""
-    expected = published_names(model, prefix)
-    problems = [f"missing {name}" for name in sorted(expected.keys() - arrays.keys())]
-    problems += [f"not part of the model: {name}" for name in sorted(arrays.keys() - expected.keys())]
-    problems += [
-        f"{name} has shape {arrays[name].shape}, expected {shape}"
-        for name, shape in expected.items()
-        if name in arrays and arrays[name].shape != shape
-    ]
-    if problems:
-        raise WeightsError("the parameters do not fit the model:\n  " + "\n  ".join(problems))
+    require_fit(published_names(model, prefix), arrays)
     state = nnx.to_flat_state(nnx.state(model, nnx.Param))
     filled = [(path, leaf.replace(jnp.asarray(arrays[_published(path, prefix)]))) for path, leaf in state]
     nnx.update(model, nnx.from_flat_state(filled))

@@ -13,12 +13,9 @@ from flax import nnx
 from jaxtyping import Float, PyTree
 
 from elbowroom.models.aurora.config import AuroraConfig
+from elbowroom.models.published import require_fit
 
 STACK = "blocks"
-
-
-class WeightsError(ValueError):
-    """Published parameters that do not fit the model: missing, extra or of another shape."""
 
 
 def published_shapes(model: nnx.Module) -> dict[str, tuple[int, ...]]:
@@ -42,16 +39,7 @@ def published_arrays(parameters: PyTree) -> dict[str, Any]:
 
 def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..."]]) -> None:
     """Put published parameters into `model`, in their own dtype. Raises `WeightsError` naming all that do not fit."""
-    expected = published_shapes(model)
-    problems = [f"missing {name}" for name in sorted(expected.keys() - arrays.keys())]
-    problems += [f"not part of the model: {name}" for name in sorted(arrays.keys() - expected.keys())]
-    problems += [
-        f"{name} has shape {arrays[name].shape}, expected {shape}"
-        for name, shape in expected.items()
-        if name in arrays and arrays[name].shape != shape
-    ]
-    if problems:
-        raise WeightsError("the parameters do not fit the model:\n  " + "\n  ".join(problems))
+    require_fit(published_shapes(model), arrays)
     filled = []
     for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Param)):
         parts = [arrays[name] for name, _ in _names(path, leaf)]

@@ -13,6 +13,8 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float
 
+from elbowroom.models.published import require_fit
+
 STACKS = ("blocks", "token_embeds")
 """Modules that are numbered lists in the published code"""
 MATRICES = ("weights", "in_proj_weight")
@@ -26,10 +28,6 @@ RENAMED = {
     "token_embeds": "token_embeds.{}.proj",
     "adaLN_modulation": "adaLN_modulation.1",
 }
-
-
-class WeightsError(ValueError):
-    """Published parameters that do not fit the model: missing, extra or of another shape."""
 
 
 class _Place(NamedTuple):
@@ -63,15 +61,7 @@ def published_arrays(model: nnx.Module) -> dict[str, Float[np.ndarray, "..."]]:
 def load_published(model: nnx.Module, arrays: Mapping[str, Float[np.ndarray, "..."]]) -> None:
     """Put published parameters into `model`, in their own dtype. Raises `WeightsError` naming all that do not fit."""
     places = _places(model)
-    problems = [f"missing {name}" for name in sorted(places.keys() - arrays.keys())]
-    problems += [f"not part of the model: {name}" for name in sorted(arrays.keys() - places.keys())]
-    problems += [
-        f"{name} has shape {arrays[name].shape}, expected {place.published}"
-        for name, place in places.items()
-        if name in arrays and arrays[name].shape != place.published
-    ]
-    if problems:
-        raise WeightsError("the parameters do not fit the model:\n  " + "\n  ".join(problems))
+    require_fit({name: place.published for name, place in places.items()}, arrays)
     state = nnx.to_flat_state(nnx.state(model, nnx.Param))
     filled = []
     for path, leaf in state:

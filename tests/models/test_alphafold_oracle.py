@@ -15,7 +15,8 @@ from elbowroom.models.alphafold.config import monomer
 from elbowroom.models.alphafold.evoformer import EvoformerBlock
 from elbowroom.models.alphafold.heads import DistogramHead, MaskedMSAHead
 from elbowroom.models.alphafold.model import AlphaFold
-from elbowroom.models.alphafold.weights import PREFIX, WeightsError, load_published, published_names
+from elbowroom.models.alphafold.weights import PREFIX, load_published, published_names
+from elbowroom.models.published import WeightsError
 
 PLANS = {
     "plain": Plan(),

@@ -10,11 +10,12 @@ from flax import nnx
 from tiny_stormer import GRID, SIZES, example, forecast, forecast_of, tiny_model
 
 from elbowroom.memory.plan import Plan, Precision
+from elbowroom.models.published import WeightsError
 from elbowroom.models.stormer.config import StormerConfig, published, small
 from elbowroom.models.stormer.embed import patches_of
 from elbowroom.models.stormer.losses import weighted_square_error
 from elbowroom.models.stormer.model import Stormer
-from elbowroom.models.stormer.weights import WeightsError, load_published, published_arrays, published_names
+from elbowroom.models.stormer.weights import load_published, published_arrays, published_names
 
 FLOAT32 = pytest.mark.xdist_group("stormer float32")
 

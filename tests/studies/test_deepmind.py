@@ -5,7 +5,8 @@ import pytest
 from tiny_alphafold import tiny_model
 
 from elbowroom.models.alphafold.config import tiny
-from elbowroom.models.alphafold.weights import WeightsError, published_arrays
+from elbowroom.models.alphafold.weights import published_arrays
+from elbowroom.models.published import WeightsError
 from elbowroom.studies.deepmind import load_deepmind, save_deepmind
 
 
