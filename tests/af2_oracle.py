@@ -7,7 +7,6 @@ sizes are read from its arrays.
 import dataclasses
 import json
 import math
-import os
 import zlib
 from functools import cache
 from pathlib import Path
@@ -15,20 +14,17 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from oracle_folders import found
 
 from elbowroom.models.alphafold.config import AlphaFoldConfig
 from elbowroom.models.alphafold.weights import PREFIX, config_of, load_published
 
-ROOT = Path(os.environ.get("ELBOWROOM_ORACLES", Path(__file__).parent / "oracles"))
 STACKED = ("/evoformer_iteration", "/extra_msa_stack", "/__layer_stack_no_state")
 
 
 def cases(file: str) -> list[Path]:
-    """Folders of AlphaFold cases that hold `file`; never an empty list, or parity would pass unseen."""
-    found = sorted(path.parent for path in ROOT.rglob("params.json") if (path.parent / file).exists())
-    if not found:
-        raise FileNotFoundError(f"no AlphaFold case with {file} under {ROOT}")
-    return found
+    """Folders of AlphaFold cases that hold `file`."""
+    return [path.parent for path in found("params.json", lambda path: (path.parent / file).exists())]
 
 
 @cache

@@ -6,7 +6,6 @@ The environment variable `ELBOWROOM_ORACLES` names another such folder. A case i
 
 import json
 import math
-import os
 import zlib
 from functools import cache
 from pathlib import Path
@@ -14,21 +13,17 @@ from typing import Any
 
 import numpy as np
 from flax import nnx
+from oracle_folders import found
 
 from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.encodings import Encodings, encodings
 from elbowroom.models.aurora.model import Aurora, History
 from elbowroom.models.aurora.weights import load_published
 
-ROOT = Path(os.environ.get("ELBOWROOM_ORACLES", Path(__file__).parent / "oracles"))
-
 
 def cases() -> list[Path]:
-    """Files of Aurora cases; never an empty list, or parity would pass unseen."""
-    found = sorted(ROOT.rglob("aurora_*.npz"))
-    if not found:
-        raise FileNotFoundError(f"no Aurora case under {ROOT}")
-    return found
+    """Files of Aurora cases."""
+    return found("aurora_*.npz")
 
 
 @cache

@@ -23,6 +23,7 @@ from aurora_oracle import (
     where_and_when,
 )
 from flax import nnx
+from oracle_folders import OWN
 
 from elbowroom.memory.plan import Chunk, Plan, Recompute
 from elbowroom.models.aurora.config import pretrained, small
@@ -333,9 +334,7 @@ def test_parameters_are_made_by_the_references_rule(case):
 
 
 @pytest.mark.parametrize(("preset", "key"), [(pretrained, "pretrained"), (small, "small_pretrained")])
-def test_names_and_shapes_of_the_published_sizes_are_the_published_ones(case, preset, key):
-    path = case.with_name("params_true_size.json")
-    if not path.exists():
-        pytest.fail(f"{path.name} belongs beside the cases")
-    want = {name: tuple(shape) for name, shape in json.loads(path.read_text())[key].items()}
+def test_names_and_shapes_of_the_published_sizes_are_the_published_ones(preset, key):
+    listed = OWN / "aurora" / "params_true_size.json"
+    want = {name: tuple(shape) for name, shape in json.loads(listed.read_text())[key].items()}
     assert published_shapes(nnx.eval_shape(lambda: Aurora(preset(), rngs=nnx.Rngs(0)))) == want

@@ -3,11 +3,11 @@
 The environment variable `ELBOWROOM_ORACLES` names another folder laid out like `tests/oracles`.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from oracle_folders import found
 
 from elbowroom.studies.metrics.weather import (
     acc,
@@ -20,21 +20,18 @@ from elbowroom.studies.metrics.weather import (
     rmse_root_first,
 )
 
-ROOT = Path(os.environ.get("ELBOWROOM_ORACLES", Path(__file__).parents[2] / "oracles"))
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 """float64 on both sides; only the order of sums differs"""
 
 
 def groups() -> list[tuple[Path, str, str]]:
-    """File, grid and group of each stored set of scores; never none, or parity would pass unseen."""
-    found = []
-    for path in sorted(ROOT.rglob("metrics_*.npz")):
-        with np.load(path) as stored:
-            keys = sorted({tuple(k.split("/")[:2]) for k in stored.files if k.endswith("/mse")})
-        found += [(path, grid, group) for grid, group in keys]
-    if not found:
-        raise FileNotFoundError(f"no metrics_*.npz with scores under {ROOT}")
-    return found
+    """File, grid and group of each stored set of scores."""
+    return [(path, grid, group) for path in found("metrics_*.npz", scores_of) for grid, group in scores_of(path)]
+
+
+def scores_of(path: Path) -> list[tuple[str, ...]]:
+    with np.load(path) as stored:
+        return sorted({tuple(key.split("/")[:2]) for key in stored.files if key.endswith("/mse")})
 
 
 @pytest.mark.parametrize(("path", "grid", "group"), groups(), ids=lambda v: v.stem if isinstance(v, Path) else v)
