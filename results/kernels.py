@@ -1,4 +1,4 @@
-"""Whole train steps with a device's own attention kernel, as its compiler plans them, beside the portable code.
+"""A whole train step with cuDNN's attention, as the card's compiler plans it, beside the portable code.
 
     pip install 'elbowroom[compilers]' && pip install --no-deps nvidia-cudnn-cu13
     python results/kernels.py
@@ -23,14 +23,11 @@ from elbowroom.studies.table import Column, csv_table, markdown_table, save_text
 
 SIZES = ("crop=256", "clusters=128", "extra=1024", "templates=0", "recycles=0")
 RECOMPUTED = Plan(precision=Precision(compute="bfloat16"), recompute=Recompute(blocks=True, modules=True))
-STEPS = {
-    key: {"portable, whole logits": RECOMPUTED, kernels.attention: replace(RECOMPUTED, kernels=kernels)}
-    for key, kernels in (("h100", Kernels(attention="cudnn")), ("tpu-v5e", Kernels(attention="pallas")))
-}
-TITLE = "Attention by a device's own kernel"
+PLANS = {"portable, whole logits": RECOMPUTED, "cudnn": replace(RECOMPUTED, kernels=Kernels(attention="cudnn"))}
+CARD = "h100"
+TITLE = "Attention by cuDNN's kernel"
 INTRODUCTION = """One train step of the published model 1 without templates and recycling (crop 256, 128 clusters, 1,024
-extra rows) in bfloat16, blocks and modules recomputed, no rows cut. Pallas' kernel takes the bias of every row: with
-it, rows should be cut. Made by `python results/kernels.py`."""
+extra rows) in bfloat16, blocks and modules recomputed, no rows cut. Made by `python results/kernels.py`."""
 COLUMNS = (
     Column("card", lambda row: row["device"]),
     Column("attention", lambda row: row["attention"]),
@@ -49,9 +46,7 @@ def main() -> None:
     case = case_named("alphafold")
     sizes = chosen_sizes(case.sizes, list(SIZES))
     rows = [
-        {"attention": name, **device_row(case, sizes, plan, "compiled", device(key))}
-        for key, plans in STEPS.items()
-        for name, plan in plans.items()
+        {"attention": name, **device_row(case, sizes, plan, "compiled", device(CARD))} for name, plan in PLANS.items()
     ]
     for path in save_texts(
         Path(__file__).parent, "kernels", markdown=markdown_of(rows), csv=csv_table(COLUMNS, rows), rows=rows

@@ -213,3 +213,13 @@ def test_lines_replace_the_bar_where_there_is_no_terminal(training, tmp_path):
     assert last.startswith("training: step 6/6  loss ")
     assert "rows/s" in last
     assert "peak" in last
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(training, console):
+    """What it did is what the setting's default does."""
+    train(training(steps=3), console)
+    path = training().out / "run.json"
+    record = json.loads(path.read_text())
+    del record["optimizer"]["weight_decay"]
+    path.write_text(json.dumps(record))
+    assert int(train(training(resume=True), console).step) == 6
