@@ -34,3 +34,10 @@ def test_the_peak_grows_with_the_square_of_the_crop_and_the_plain_one_faster():
     assert len(module.chosen(rows, module.ALL)) == len(module.CROPS)
     assert module.slope(rows, module.ALL) <= 2.1
     assert module.slope(rows, module.ALL) < module.slope(rows, Plan())
+
+
+def test_cudnn_takes_less_of_the_card_than_whole_logits():
+    module, (portable, cudnn) = script("kernels")
+    assert (RESULTS / "kernels.md").read_text() == module.markdown_of([portable, cudnn])
+    assert cudnn["plan"]["kernels"] == {"attention": "cudnn"}
+    assert cudnn["device_bytes"] < portable["device_bytes"]
