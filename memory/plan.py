@@ -152,7 +152,9 @@ class Plan:
             return cls.from_toml(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise PlanError(f"{path}: cannot be read: {error.strerror}; give the path of a TOML plan") from None
-        except (UnicodeDecodeError, PlanError) as error:
+        except UnicodeDecodeError:
+            raise PlanError(f"{path}: is no text; give the path of a TOML plan") from None
+        except PlanError as error:
             raise PlanError(f"{path}: {error}") from None
 
 

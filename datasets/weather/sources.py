@@ -9,21 +9,24 @@ from typing import Final, Literal
 
 import numpy as np
 import xarray as xr
+from scipy.io import netcdf_file
 
 from elbowroom.datasets.findings import Findings
 
-type Kind = Literal["zarr", "netcdf", "grib", "packed"]
+type Kind = Literal["zarr", "netcdf", "grib", "packed npz"]
 
 KIND_OF_SUFFIX: Final[dict[str, Kind]] = {
     ".zarr": "zarr",
     **dict.fromkeys((".nc", ".nc4", ".netcdf", ".cdf"), "netcdf"),
     **dict.fromkeys((".grib", ".grib2", ".grb", ".grb2"), "grib"),
-    ".npz": "packed",
+    ".npz": "packed npz",
 }
 _KNOWN: Final = ", ".join(KIND_OF_SUFFIX)
 _ZARR_METADATA: Final = ("zarr.json", ".zmetadata", ".zgroup")
 _PACKED_AXES: Final = {3: ("time", "lon", "lat"), 4: ("time", "sigma", "lon", "lat")}
 """Of packed files that do not name their dimensions"""
+_CLASSIC: Final = (b"CDF\x01", b"CDF\x02")
+"""How netCDF-3 files begin; the others notice by themselves that they are cut short, save for 64-bit data (CDF-5)."""
 _NOMINAL_START: Final = "2000-01-01"
 """What a simulation without dates counts its time from"""
 
@@ -32,7 +35,7 @@ def holds_weather(place: Path) -> bool:
     """Whether a file or folder is to be read as weather, by its name and its files' names."""
     if _kind(place) is not None or not place.is_dir():
         return _kind(place) is not None
-    return any(_kind(path) not in (None, "packed") for path in place.iterdir())
+    return any(_kind(path) not in (None, "packed npz") for path in place.iterdir())
 
 
 def find_sources(places: Path | Sequence[Path], findings: Findings) -> list[tuple[Path, Kind]]:
@@ -88,6 +91,14 @@ def _kind(path: Path) -> Kind | None:
 
 
 def _netcdf(path: Path) -> list[xr.Dataset]:
+    with path.open("rb") as file:
+        if file.read(len(_CLASSIC[0])) in _CLASSIC:
+            # The library gives zeros for what a classic file lacks at its end; scipy maps it all and notices.
+            file.seek(0)
+            try:
+                netcdf_file(file, mmap=True).close()
+            except ValueError:
+                raise OSError("it is shorter than its header says") from None
     return [xr.open_dataset(path, engine="netcdf4", decode_times=False, cache=False)]
 
 
@@ -140,4 +151,4 @@ def _named_axes(arrays: dict[str, np.ndarray]) -> dict[str, xr.Variable]:
     }
 
 
-_OPENERS: Final = {"zarr": _zarr, "netcdf": _netcdf, "grib": _grib, "packed": _packed}
+_OPENERS: Final = {"zarr": _zarr, "netcdf": _netcdf, "grib": _grib, "packed npz": _packed}

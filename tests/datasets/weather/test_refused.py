@@ -29,7 +29,7 @@ def test_an_empty_file_and_one_of_no_known_kind(tmp_path):
 @pytest.mark.parametrize("name", ["a.nc", "a.npz"])
 def test_a_file_that_is_not_what_it_is_named(tmp_path, name):
     (tmp_path / name).write_bytes(b"not what it says\n" * 50)
-    assert f"{name}: is no readable {'netcdf' if name == 'a.nc' else 'packed'} (" in refusal(tmp_path / name)
+    assert f"{name}: is no readable {'netcdf' if name == 'a.nc' else 'packed npz'} (" in refusal(tmp_path / name)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
@@ -39,15 +39,27 @@ def test_a_truncated_netcdf_file(fields, write, share):
     assert "a.nc: is no readable netcdf (" in refusal(path)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("layout", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])
+def test_a_truncated_netcdf_file_of_the_classic_kind(fields, tmp_path, layout, share):
+    """Its coordinates may be whole; then the library would give zeros for the fields that are gone."""
+    dataset = fields()[["level", "latitude", "longitude", "time", "z"]].astype({"z": np.float64})
+    path = tmp_path / "a.nc"
+    dataset.to_netcdf(path, engine="scipy", format=layout)
+    assert open_weather(path).sizes["time"] == dataset.sizes["time"]
+    os.truncate(path, int(path.stat().st_size * share))
+    assert "a.nc: is no readable netcdf (OSError: it is shorter than its header says)" in refusal(path)
+
+
 def test_a_truncated_packed_file(tmp_path):
     np.savez(tmp_path / "a.npz", t=np.zeros((2, 2), np.uint16))
     os.truncate(tmp_path / "a.npz", 100)
-    assert "a.npz: is no readable packed (" in refusal(tmp_path / "a.npz")
+    assert "a.npz: is no readable packed npz (" in refusal(tmp_path / "a.npz")
 
 
 def test_a_packed_file_of_something_else(tmp_path):
     np.savez(tmp_path / "a.npz", t=np.zeros((2, 2), np.uint16))
-    assert "is no readable packed (" in refusal(tmp_path / "a.npz")
+    assert "is no readable packed npz (" in refusal(tmp_path / "a.npz")
 
 
 def test_a_chunk_that_is_damaged_is_named_with_its_variable(fields, write):
