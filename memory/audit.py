@@ -121,10 +121,7 @@ def recompute_effect(
 
 
 def check_offload(plan: Plan, footprint: Footprint) -> None:
-    """Warn where the plan offloads and the compiled step holds nothing in host memory.
-
-    The compiler for NVIDIA cards, without a card, counts state in host memory as the device's (seen with jax 0.12).
-    """
+    """Warn where the plan offloads and the compiled step holds nothing in host memory."""
     for field, value in vars(plan.offload).items():
         if value and footprint.host == 0:
             named = ", ".join(value) if isinstance(value, tuple) else "true"

@@ -231,7 +231,6 @@ def aurora_case(name: str, config: AuroraConfig) -> Case:
     )
 
 
-AURORA = aurora_case("aurora", pretrained())
-"""The published 1.256 billion parameters, at 0.25 degree."""
-AURORA_SMALL = aurora_case("aurora-small", small())
-"""113 million parameters."""
+PRESETS = {"aurora": pretrained(), "aurora-small": small()}
+"""The published 1.256 billion parameters, at 0.25 degree; and 113 million"""
+AURORA, AURORA_SMALL = (aurora_case(name, config) for name, config in PRESETS.items())

@@ -282,18 +282,19 @@ def demo(
 @app.command(epilog="Examples:\n\nelbowroom reproduce frontier\n\nelbowroom reproduce offload --out mine --json")
 def reproduce(
     study: Annotated[
-        Literal["frontier", "offload"],
+        Literal["frontier", "offload", "weather"],
         typer.Argument(
-            help="frontier: the largest train steps that fit a card; offload: what leaves a device for the host."
+            help="frontier: the largest AlphaFold steps that fit a card; offload: what leaves a device for the host; "
+            "weather: Aurora trained whole on smaller cards."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for table, plot and plans.")] = Path("results"),
     as_json: Json = False,
 ) -> None:
     """Make the numbers of a study again, with the compilers of cards. Interrupted, the same command goes on."""
-    from elbowroom.studies.commands import run_frontier, run_offload
+    from elbowroom.studies.reproduce.command import run_reproduce
 
-    {"frontier": run_frontier, "offload": run_offload}[study](out, as_json=as_json)
+    run_reproduce(study, out, as_json=as_json)
 
 
 def main() -> None:

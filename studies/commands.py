@@ -1,14 +1,12 @@
 """What the commands of `elbowroom` do."""
 
 import dataclasses
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.check import check
@@ -38,6 +36,7 @@ from elbowroom.studies.cases import UnknownCaseError, case_named, protein_case_n
 from elbowroom.studies.choose_plan import check_plan, choose_plan, default_plan
 from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
 from elbowroom.studies.compare_report import save_comparison, table_of
+from elbowroom.studies.console import claim, print_json, print_results, progress_console, say, table_console
 from elbowroom.studies.deepmind import save_deepmind
 from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
@@ -54,10 +53,7 @@ from elbowroom.studies.footprint_report import (
 from elbowroom.studies.interrupt import StoppedError
 from elbowroom.studies.progress import counting
 from elbowroom.studies.provenance import provenance, provenance_line
-from elbowroom.studies.reproduce.frontier import POINTS, frontier_rows
-from elbowroom.studies.reproduce.frontier_report import frontier_table, save_frontier
-from elbowroom.studies.reproduce.offload import TRANSFERS, offload_rows, offload_table, save_offload
-from elbowroom.studies.run_folder import RunError, inspect_folder, unusable
+from elbowroom.studies.run_folder import RunError, inspect_folder
 from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
 from elbowroom.studies.structure_files import StructureError, pdb_obstacle
 from elbowroom.studies.table import Column, terminal_table
@@ -129,7 +125,7 @@ def run_train(
     checkpoint_every: int,
     start: Path | None,
 ) -> None:
-    case, console = case_named(name), _progress_console()
+    case, console = case_named(name), progress_console()
     if start is not None:
         if case.starting_from is None:
             raise RunError(f"--from: no published parameters are known of {name}; leave it out")
@@ -150,16 +146,16 @@ def run_train(
     inspect_folder(out, training.settings, resume=resume)
     if resume and plan_file is None and budget is None:
         plan_file = out / "plan.toml"
-    choice = choose_plan(case, sizes, plan_file=plan_file, budget=budget, tell=lambda line: _say(console, line))
-    _say(console, f"plan: {choice.plan}")
+    choice = choose_plan(case, sizes, plan_file=plan_file, budget=budget, tell=lambda line: say(console, line))
+    say(console, f"plan: {choice.plan}")
     state = train(dataclasses.replace(training, plan=choice.plan, compiled=choice.compiled), console)
-    _say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
+    say(console, f"{out}: at step {int(state.step)}; metrics in metrics.csv and tensorboard/, state in checkpoints/")
 
 
 def run_footprint(
     name: str, *, size_texts: list[str], plan_file: Path | None, how: How, on: str | None, as_json: bool
 ) -> None:
-    case, console = case_named(name), _progress_console()
+    case, console = case_named(name), progress_console()
     sizes = chosen_sizes(case.sizes, size_texts)
     target = None if on is None else device(on)
     with console.status(f"{how} for {on or 'this machine'}"):
@@ -169,48 +165,46 @@ def run_footprint(
             plan = Plan.load(plan_file)
             check_plan(case, sizes, plan, None if target is None else target.platform)
         elif target is not None:
-            plan = fitting_plan(case, sizes, how, target, lambda line: _say(console, line))
+            plan = fitting_plan(case, sizes, how, target, lambda line: say(console, line))
         else:
             raise PlanError("--plan auto needs a --device to fit; see `elbowroom devices`")
         row = footprint_row(case, sizes, plan, how) if target is None else device_row(case, sizes, plan, how, target)
     if as_json:
-        _print_json(row)
+        print_json(row)
         return
     title = f"{name} ({', '.join(f'{size} {value}' for size, value in sizes.items())}), {plan}"
     caption = f"{how}: {row['footprint']['detail']}. {provenance_line(row['provenance'])}."
-    _table_console().print(terminal_table(title, PART_COLUMNS, part_rows(row["footprint"]), caption))
+    table_console().print(terminal_table(title, PART_COLUMNS, part_rows(row["footprint"]), caption))
     if on is not None:
-        _say(console, verdict(row))
+        say(console, verdict(row))
 
 
 def run_devices(*, as_json: bool) -> None:
     """Print every device; in JSON with the source of each number."""
     profiles = [device(key) for key in device_keys()]
     if as_json:
-        _print_json([profile.to_dict() for profile in profiles])
+        print_json([profile.to_dict() for profile in profiles])
         return
-    _table_console().print(
-        terminal_table("devices", DEVICE_COLUMNS, [{"profile": p} for p in profiles], DEVICE_CAPTION)
-    )
+    table_console().print(terminal_table("devices", DEVICE_COLUMNS, [{"profile": p} for p in profiles], DEVICE_CAPTION))
 
 
 def run_compare(
     name: str, *, size_texts: list[str], how: Literal["compiled", "measured"], out: Path, as_json: bool
 ) -> None:
-    case, console = case_named(name), _progress_console()
+    case, console = case_named(name), progress_console()
     sizes = chosen_sizes(_with_defaults(case, case.compared_sizes), size_texts)
     comparison = Comparison(case=case, sizes=sizes, plans=case.techniques(sizes))
     for plan in comparison.plans.values():
         check_plan(case, sizes, plan)
-    _claim(out)
+    claim(out)
     store = out / "rows.json"
     if how == "compiled":
-        rows = compiled_rows(comparison, store, lambda line: _say(console, line))
+        rows = compiled_rows(comparison, store, lambda line: say(console, line))
     else:
         batch = next(case.batches(case.demo("train"), sizes, 0)).features
-        rows = measured_rows(comparison, batch, store, lambda line: _say(console, line))
+        rows = measured_rows(comparison, batch, store, lambda line: say(console, line))
     paths = save_comparison(out, f"{name}-{how}", rows)
-    _print_results(rows, table_of(rows), paths, console, as_json=as_json)
+    print_results(rows, table_of(rows), paths, console, as_json=as_json)
 
 
 def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
@@ -222,16 +216,16 @@ def run_check(data: Path, *, structures: Path | None, as_json: bool) -> bool:
         counts["missing"] = tuple(f"{missing}" for missing in counts["missing"])
     if as_json:
         defects, warnings = [str(defect) for defect in report.defects], [str(warned) for warned in report.warnings]
-        _print_json({**counts, "defects": defects, "warnings": warnings})
+        print_json({**counts, "defects": defects, "warnings": warnings})
         return not report.defects
     rows = [{"what": name.replace("_", " "), "count": _shown(count)} for name, count in counts.items()]
     columns = [Column("found", lambda row: row["what"]), Column("count", lambda row: row["count"])]
-    console = _table_console()
+    console = table_console()
     console.print(terminal_table(str(data), columns, rows, ""))
     for kind, findings in (("defect", report.defects), ("warning", report.warnings)):
         for finding in findings:
-            _say(console, f"{kind}: {finding}")
-    _say(console, f"{len(report.defects)} defects, {len(report.warnings)} kinds of warning")
+            say(console, f"{kind}: {finding}")
+    say(console, f"{len(report.defects)} defects, {len(report.warnings)} kinds of warning")
     return not report.defects
 
 
@@ -252,7 +246,7 @@ def run_predict(
     out: Path,
     again: bool,
 ) -> None:
-    case, console = protein_case_named(name), _progress_console()
+    case, console = protein_case_named(name), progress_console()
     model, trained = trained_model(parameters)
     sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
     proteins = [with_templates(protein, templates) for protein in _records(case, data, None, console).items]
@@ -261,21 +255,21 @@ def run_predict(
         sizes,
         budget=None if budget is None else parse_size(budget),
         plan=None if plan_file is None else Plan.load(plan_file),
-        tell=lambda line: _say(console, line),
+        tell=lambda line: say(console, line),
     )
     note = {"parameters": parameters.name, **provenance()}
-    _claim(out)
+    claim(out)
     for number, (protein, stem) in enumerate(zip(proteins, stems(proteins, out), strict=True), start=1):
         label = f"{number} of {len(proteins)}: {protein.name}"
         if is_written(stem) and not again:
-            _say(console, f"{label}: predicted before and kept; --again predicts it anew")
+            say(console, f"{label}: predicted before and kept; --again predicts it anew")
             continue
         predicted = predictor(protein)
         write_prediction(predicted, stem, note)
         if obstacle := pdb_obstacle(predicted.structure):
-            _say(console, f"{label}: {obstacle}")
-        _say(console, f"{label}: {trust_in(predicted.structure)}")
-    _say(console, f"predictions are in {out}")
+            say(console, f"{label}: {obstacle}")
+        say(console, f"{label}: {trust_in(predicted.structure)}")
+    say(console, f"predictions are in {out}")
 
 
 def run_evaluate(
@@ -289,7 +283,7 @@ def run_evaluate(
     out: Path,
     as_json: bool,
 ) -> None:
-    case, console = protein_case_named(name), _progress_console()
+    case, console = protein_case_named(name), progress_console()
     model, trained = trained_model(parameters)
     sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
     records = case.demo("test") if data is None else _records(case, data, structures, console)
@@ -297,7 +291,7 @@ def run_evaluate(
     if not proteins:
         raise RunError(f"{data} holds no structure to compare with; give --structures")
     bytes_allowed = None if budget is None else parse_size(budget)
-    _claim(out)
+    claim(out)
     seen: list[Any] = []
     shape, constant = constant_predict(case.demo("train").items)
     predictors = {
@@ -309,7 +303,7 @@ def run_evaluate(
         rows, each = evaluation_rows(predictors, proteins, count)
     report = {"rows": rows, "proteins": each, "calibration": calibration_of(seen), "provenance": provenance()}
     paths = save_evaluation(out, report)
-    _print_results(report, evaluation_table(report), paths, console, as_json=as_json)
+    print_results(report, evaluation_table(report), paths, console, as_json=as_json)
 
 
 def run_export(place: Path, out: Path) -> None:
@@ -317,33 +311,16 @@ def run_export(place: Path, out: Path) -> None:
     if out.exists():
         raise RunError(f"{out} exists already; choose another --out")
     save_deepmind(out, model)
-    _say(_progress_console(), f"{out}: {len(published_names(model))} arrays under their published names")
+    say(progress_console(), f"{out}: {len(published_names(model))} arrays under their published names")
 
 
 def run_demo(out: Path, *, as_json: bool) -> None:
-    console = _progress_console()
+    console = progress_console()
     # Each step is compiled once, however often it is measured, trained and resumed.
     jax.config.update("jax_compilation_cache_dir", str((out / "runs" / "compiled").absolute()))
     rows = demonstrate(out, console)
     paths = save_demo(out, rows)
-    _print_results(rows, table_of_demo(rows), paths, console, as_json=as_json)
-
-
-def run_frontier(out: Path, *, as_json: bool) -> None:
-    console = _progress_console()
-    _claim(out)
-    with console.status("compiling"):
-        rows = frontier_rows(POINTS, lambda line: _say(console, line))
-    paths = save_frontier(out, rows)
-    _print_results(rows, frontier_table(rows), paths, console, as_json=as_json)
-
-
-def run_offload(out: Path, *, as_json: bool) -> None:
-    console = _progress_console()
-    _claim(out)
-    with console.status("compiling"):
-        rows = offload_rows(TRANSFERS, lambda line: _say(console, line))
-    _print_results(rows, offload_table(rows), save_offload(out, rows), console, as_json=as_json)
+    print_results(rows, table_of_demo(rows), paths, console, as_json=as_json)
 
 
 def _with_defaults(case: Case, defaults: Mapping[str, int]) -> dict[str, Size]:
@@ -357,42 +334,5 @@ def _records(case: Case, data: Path | None, structures: Path | None, console: Co
         raise RunError(f"--structures needs --data: {structures} would have no sequences to belong to")
     records = case.demo("train") if data is None else case.read(data, structures)
     for warning in records.warnings:
-        _say(console, f"warning: {warning}")
+        say(console, f"warning: {warning}")
     return records
-
-
-def _progress_console() -> Console:
-    """Progress goes to standard error, so that tables and JSON can be piped."""
-    return Console(file=sys.stderr)
-
-
-def _table_console() -> Console:
-    """The width of the terminal, or as wide as a table needs where there is none."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _claim(out: Path) -> None:
-    """Make the folder of results now, so that a place which cannot be written is told before the work."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unusable(out, error) from None
-
-
-def _print_results(
-    results: Any, table: RenderableType, paths: Sequence[Path], console: Console, *, as_json: bool
-) -> None:
-    """As JSON or as a table, and where they are saved."""
-    if as_json:
-        _print_json(results)
-    else:
-        _table_console().print(table)
-    _say(console, f"saved {', '.join(map(str, paths))}")
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))

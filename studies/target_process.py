@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jax.errors import JaxRuntimeError
+from jaxtyping import PyTree
 
 from elbowroom.memory.devices.profile import DeviceError, DeviceProfile, device
 from elbowroom.memory.footprint.footprint import Footprint
@@ -67,9 +69,13 @@ def main() -> None:
     asked: dict[str, Any] = json.loads(sys.argv[1])
     case, sizes, plan = case_named(asked["case"]), asked["sizes"], Plan.from_dict(asked["plan"])
     state, batch = abstract_train_state(case, sizes, case.optimizer, plan), abstract_batch(case, sizes)
-    step = step_of(case, sizes, case.optimizer)(plan)
+    tell(device(asked["device"]), step_of(case, sizes, case.optimizer)(plan), state, batch)
+
+
+def tell(target: DeviceProfile, step: Callable[..., Any], state: PyTree, batch: PyTree) -> None:
+    """Print what `answer_of` reads: the footprint of a step, or why there is none."""
     try:
-        found = compile_for(device(asked["device"]), step, state, batch, cache=cache_folder())
+        found = compile_for(target, step, state, batch, cache=cache_folder())
         print(json.dumps({"footprint": found.to_dict()}))
     except (JaxRuntimeError, DeviceError) as error:
         print(json.dumps({"refused": str(error).splitlines()[0]}))

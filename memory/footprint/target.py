@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from jaxtyping import PyTree
 
 from elbowroom.memory.devices.profile import DeviceError, DeviceProfile
 from elbowroom.memory.footprint.compiled import compile_lowered, in_host_memory, lower_step
-from elbowroom.memory.footprint.footprint import Footprint
+from elbowroom.memory.footprint.footprint import Footprint, tree_bytes
 
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
@@ -68,7 +69,33 @@ def compile_for(
         partial = place.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(found.to_dict()), encoding="utf-8")
         partial.replace(place)
-    return Footprint(**json.loads(place.read_text(encoding="utf-8")))
+    found = Footprint(**json.loads(place.read_text(encoding="utf-8")))
+    return with_host_arguments(found, state) if device.platform == "cuda" else found
+
+
+def with_host_arguments(found: Footprint, state: PyTree) -> Footprint:
+    """The same, with the state that waits in host memory counted there.
+
+    NVIDIA's compiler, asked without a card, counts it as the device's, and lets the update read it in place. On a card
+    one layer at a time comes and goes: of all stacks that are updated in one loop, twice a layer is added.
+    """
+    waiting = [leaf for leaf in jax.tree.leaves(state) if in_host_memory(leaf)]
+    if not waiting:
+        return found
+    layers: dict[int, int] = {}
+    for stack in waiting:
+        layers[stack.shape[0]] = layers.get(stack.shape[0], 0) + tree_bytes(stack) // stack.shape[0]
+    visiting, host = 2 * max(layers.values()), tree_bytes(waiting)
+    parameters = tree_bytes([leaf for leaf in jax.tree.leaves(state.parameters) if in_host_memory(leaf)])
+    return replace(
+        found,
+        parameters=found.parameters - parameters,
+        optimizer=found.optimizer - (host - parameters),
+        temporaries=found.temporaries + visiting,
+        host=found.host + host,
+        peak=found.peak - host + visiting,
+        detail=f"{found.detail}, state in host memory counted there",
+    )
 
 
 def compiler(device: DeviceProfile) -> str:

@@ -35,16 +35,16 @@ class Decoder(nnx.Module):
         self, tokens: Float[Array, "latent row column double"], query: Float[Array, "level double"], plan: Plan
     ) -> tuple[Float[Array, "surf lat lon"], Float[Array, "var level lat lon"]]:
         """Variables at the surface and at pressure levels, in the plan's dtype; `query`: Fourier features of levels."""
-        queries = self.atmos_levels_embed(to_compute(query, plan.precision))
+        config, queries = self.config, self.atmos_levels_embed(to_compute(query, plan.precision))
 
         def ground(some: Float[Array, "row column double"]) -> Float[Array, "row var p lon"]:
-            return self._points(self.surf_heads, self.config.surface, some)
+            return grid_points(self.surf_heads, config.surface, config.patch, some)
 
         def air(some: Float[Array, "row latent column double"]) -> Float[Array, "row var level p lon"]:
             context = rearrange(some, "row latent column c -> row column latent c")
             latents = jnp.broadcast_to(queries, (*context.shape[:2], *queries.shape))
             levels = rearrange(self.level_decoder(latents, context), "row column level c -> row level column c")
-            return self._points(self.atmos_heads, self.config.atmosphere, levels)
+            return grid_points(self.atmos_heads, config.atmosphere, config.patch, levels)
 
         surface = map_rows(ground, tokens[0], size=plan.chunk.rows, out_axis=1)
         atmosphere = map_rows(air, tokens[1:], size=plan.chunk.rows, axes=(1,), out_axis=2)
@@ -53,15 +53,19 @@ class Decoder(nnx.Module):
             rearrange(atmosphere, "var level row p lon -> var level (row p) lon"),
         )
 
-    def _points(
-        self, heads: Mapping[str, Linear], variables: tuple[str, ...], tokens: Float[Array, "row *level column double"]
-    ) -> Float[Array, "row var *level p lon"]:
-        """Every variable's grid points of every patch."""
-        weights = jnp.stack([heads[name].weight[...] for name in variables]).astype(tokens.dtype)
-        bias = jnp.stack([heads[name].bias[...] for name in variables]).astype(tokens.dtype)
-        points = jnp.einsum("r...wc,voc->rv...wo", tokens, weights)
-        points = points + bias.reshape(1, len(variables), *[1] * (points.ndim - 3), -1)
-        return rearrange(points, "row var ... column (p q) -> row var ... p (column q)", p=self.config.patch)
+
+def grid_points(
+    heads: Mapping[str, Linear],
+    variables: tuple[str, ...],
+    patch: int,
+    tokens: Float[Array, "row *level column double"],
+) -> Float[Array, "row var *level p lon"]:
+    """Every variable's grid points of every patch."""
+    weights = jnp.stack([heads[name].weight[...] for name in variables]).astype(tokens.dtype)
+    bias = jnp.stack([heads[name].bias[...] for name in variables]).astype(tokens.dtype)
+    points = jnp.einsum("r...wc,voc->rv...wo", tokens, weights)
+    points = points + bias.reshape(1, len(variables), *[1] * (points.ndim - 3), -1)
+    return rearrange(points, "row var ... column (p q) -> row var ... p (column q)", p=patch)
 
 
 def _heads(variables: tuple[str, ...], config: AuroraConfig, rngs: nnx.Rngs) -> Any:

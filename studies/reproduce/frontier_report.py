@@ -58,14 +58,18 @@ def markdown_of(rows: Sequence[Row]) -> str:
 
 def save_frontier(folder: Path, rows: Sequence[Row]) -> list[Path]:
     """Write frontier.md, .csv, .json and .png, and each plan below frontier/; gives the paths of the first four."""
-    plans = folder / "frontier"
-    plans.mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        text = f"# {row['meaning']}, on {row['device']}\n{Plan.from_dict(row['plan']).to_toml()}"
-        (plans / f"{row['name']}.toml").write_text(text, encoding="utf-8")
+    save_plans(folder / "frontier", rows)
     csv = csv_table(COLUMNS, rows)
     paths = save_texts(folder, "frontier", markdown=markdown_of(rows), csv=csv, rows=list(rows))
     return [*paths, save_plot(folder / "frontier.png", lambda axes: _plot(axes, rows))]
+
+
+def save_plans(folder: Path, rows: Sequence[Row]) -> None:
+    """One file for each row's plan, named after the row."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        text = f"# {row['meaning']}, on {row['device']}\n{Plan.from_dict(row['plan']).to_toml()}"
+        (folder / f"{row['name']}.toml").write_text(text, encoding="utf-8")
 
 
 def _plot(axes: Axes, rows: Sequence[Row]) -> None:
