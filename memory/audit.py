@@ -1,6 +1,7 @@
 """Makes techniques that do nothing loud: names nobody declared, chunks that cut nothing, recomputes undone."""
 
 import difflib
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -13,11 +14,14 @@ from jaxtyping import PyTree
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.footprint import Footprint
 from elbowroom.memory.footprint.size import format_size
-from elbowroom.memory.plan import Offload, Plan, PlanError, Recompute
+from elbowroom.memory.plan import Kernels, Offload, Plan, PlanError, Recompute
 
 SMALLEST_SAVING = 0.01
 """Share of temporaries below which a recompute counts as undone. Two compilations of programs that mean the same
 differ by some kilobytes; a recompute that works saves tens of per cent of any step worth recomputing."""
+
+_ADDRESS = re.compile("0x[0-9a-f]+")
+"""Of functions, where a traced program is printed"""
 
 type StepOf = Callable[[Plan], Callable[..., Any]]
 """A plan -> its `step(state, batch)`."""
@@ -94,6 +98,25 @@ def check_groups(plan: Plan, depths: Mapping[str, int]) -> None:
         raise PlanError(
             f"recompute.groups = {groups} puts no two blocks together: no stack has more blocks, of {listed}; "
             + (f"choose a number below {deepest} or remove it" if deepest > 2 else "remove it")
+        )
+
+
+def check_kernels(plan: Plan, loss_of: Callable[[Plan], Callable[..., Any]], *arguments: PyTree) -> None:
+    """Raise `PlanError` where the plan's kernel computes nothing of the model.
+
+    Args:
+      loss_of: the loss under a plan, traced with and without the kernel; `arguments` as in `check_names`.
+    """
+    if plan.kernels == Kernels():
+        return
+    chosen, portable = (
+        _ADDRESS.sub("", str(jax.make_jaxpr(loss_of(each))(*arguments)))
+        for each in (plan, replace(plan, kernels=Kernels()))
+    )
+    if chosen == portable:
+        raise PlanError(
+            f"kernels.attention = {plan.kernels.attention!r} does nothing: the model has no attention that a kernel "
+            "computes; remove it"
         )
 
 

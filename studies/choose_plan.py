@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import jax
 
-from elbowroom.memory.audit import check_chunks, check_groups, check_names
+from elbowroom.memory.audit import check_chunks, check_groups, check_kernels, check_names
 from elbowroom.memory.budget import LADDER, BudgetError, Fit, fit
 from elbowroom.memory.footprint.compiled import Compiled, compile_step
 from elbowroom.memory.footprint.size import format_size, parse_size
 from elbowroom.memory.kernels import check_kernel
 from elbowroom.memory.offload import shardings
-from elbowroom.memory.plan import Chunk, Plan
+from elbowroom.memory.plan import Chunk, Kernels, Plan
 from elbowroom.memory.step import TrainState, initial_state
 from elbowroom.studies.case import Case, abstract_batch
 from elbowroom.studies.optimizer import OptimizerSettings, make_optimizer
@@ -109,7 +109,7 @@ def _without_idle_cuts(case: Case, sizes: Sizes, plan: Plan) -> Plan:
 
 
 def check_plan(case: Case, sizes: Sizes, plan: Plan, platform: str | None = None) -> None:
-    """Raise `PlanError` for names that the model does not have, cuts that cut nothing, devices that are not there.
+    """Raise `PlanError` for what the plan asks and the model does not have, and for devices that are not there.
 
     Args:
       platform: of the device the plan is for, in the words of its profile; unset, this machine's.
@@ -119,11 +119,12 @@ def check_plan(case: Case, sizes: Sizes, plan: Plan, platform: str | None = None
     state_sharding(plan, sizes)
     check_chunks(plan, case.chunk_axes(sizes))
     check_groups(plan, case.stacks(sizes))
-    if not plan.recompute.save and not plan.offload.activations:
+    if not plan.recompute.save and not plan.offload.activations and plan.kernels == Kernels():
         return
     parameters = abstract_train_state(case, sizes, case.optimizer, plan).parameters
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    check_names(plan, case.loss(sizes, plan), parameters, dict(case.example(sizes)), key)
+    arguments = parameters, dict(case.example(sizes)), jax.eval_shape(lambda: jax.random.key(0))
+    check_names(plan, case.loss(sizes, plan), *arguments)
+    check_kernels(plan, lambda each: case.loss(sizes, each), *arguments)
 
 
 def compiled_step_of(case: Case, sizes: Sizes, settings: OptimizerSettings, plan: Plan) -> Compiled:

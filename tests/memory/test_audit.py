@@ -13,6 +13,7 @@ from elbowroom.memory.audit import (
     NoEffectWarning,
     check_chunks,
     check_groups,
+    check_kernels,
     check_names,
     check_offload,
     names_in,
@@ -20,7 +21,7 @@ from elbowroom.memory.audit import (
 )
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.footprint.compiled import compile_step
-from elbowroom.memory.plan import Chunk, Offload, Plan, PlanError, Recompute
+from elbowroom.memory.plan import Chunk, Kernels, Offload, Plan, PlanError, Recompute
 from elbowroom.memory.step import initial_state, make_step
 
 ARGUMENTS = (
@@ -51,6 +52,20 @@ def test_names_inside_chunked_rows_cannot_be_kept_and_do_not_count():
 
     assert names_in(jax.make_jaxpr(named(None))(jnp.ones(5))) == {"inside"}
     assert names_in(jax.make_jaxpr(named(2))(jnp.ones(5))) == set()
+
+
+def test_a_kernel_of_which_the_model_computes_nothing_is_refused():
+    """The toy has no attention; programs print the addresses of functions, which differ without any meaning."""
+    with pytest.raises(PlanError, match=r"kernels.attention = 'pallas' does nothing: the model has no attention"):
+        check_kernels(Plan(kernels=Kernels(attention="pallas"), chunk=Chunk(rows=2)), toy_stack.loss, *ARGUMENTS)
+
+
+def test_a_kernel_that_computes_something_is_accepted():
+    def loss_of(plan):
+        return jnp.sin if plan.kernels.attention == "pallas" else jnp.cos
+
+    check_kernels(Plan(kernels=Kernels(attention="pallas")), loss_of, jnp.ones(3))
+    check_kernels(Plan(), loss_of, jnp.ones(3))
 
 
 @pytest.mark.parametrize("name", ["block_in", "attention_out"])

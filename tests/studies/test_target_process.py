@@ -5,12 +5,17 @@ import re
 import sys
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from elbowroom.memory.devices.profile import DeviceError, device
 from elbowroom.memory.footprint import target
 from elbowroom.memory.footprint.footprint import PARTS, Footprint
+from elbowroom.memory.footprint.target import with_host_arguments
 from elbowroom.memory.plan import Plan, Recompute
+from elbowroom.memory.step import TrainState
 from elbowroom.studies import footprint_report
 from elbowroom.studies.footprint_report import device_row, fitting_plan, verdict
 from elbowroom.studies.target_process import TargetError, answer_of
@@ -73,6 +78,31 @@ def test_the_compiler_is_told_of_a_card_what_its_data_sheet_says():
         *("registers_per_core_limit: 65536", "registers_per_block_limit: 65536", "runtime_version { major: 13"),
     ):
         assert field in text
+
+
+def test_state_in_host_memory_is_not_counted_as_the_cards():
+    """Two stacks of 4 and of 8 layers wait, as moments; the loop over the 8 has twice a layer of both its stacks."""
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,))
+    there = NamedSharding(mesh, PartitionSpec())
+
+    def array(*shape: int, waits: bool) -> jax.ShapeDtypeStruct:
+        own = there.with_memory_kind("pinned_host") if waits else there
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=own)
+
+    parameters = {"deep": array(8, 10, waits=False), "few": array(4, 10, waits=False), "bias": array(10, waits=False)}
+    moments = {"mu": array(8, 10, waits=True), "nu": array(8, 10, waits=True), "few": array(4, 10, waits=True)}
+    state = TrainState(array(waits=False), parameters, moments, array(waits=False))
+    told = Footprint.of_step(state, {}, temporary=2000, outputs=4, provenance="compiled", detail="a compiler")
+    found = with_host_arguments(told, state)
+    waiting, visiting = 4 * (80 + 80 + 40), 2 * 4 * (10 + 10)
+    assert (found.host, told.peak - found.peak) == (waiting, waiting - visiting)
+    assert found.optimizer == told.optimizer - waiting
+    assert found.parameters == told.parameters
+    assert found.peak == sum(getattr(found, part) for part in PARTS)
+    offloaded = state._replace(parameters={**parameters, "deep": array(8, 10, waits=True)})
+    assert with_host_arguments(told, offloaded).parameters == told.parameters - 4 * 80
+    nothing = state._replace(optimizer={})
+    assert with_host_arguments(told, nothing) == told
 
 
 def test_a_footprint_by_formula_says_whether_a_device_holds_it(toy):
