@@ -35,25 +35,34 @@ def compile_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Comp
     return compile_lowered(lower_step(step, state, batch), state, batch, detail=detail)
 
 
-def lower_step(step: Callable[..., Any], state: PyTree, batch: PyTree) -> Any:
-    """The program that a compiler is given; what waits in host memory before a step waits there after it."""
-    if not any(in_host_memory(leaf) for leaf in jax.tree.leaves(state)):
-        return jax.jit(step, donate_argnums=0).lower(state, batch)
-    places = jax.tree.map(lambda leaf: leaf.sharding, state)
-    return jax.jit(step, donate_argnums=0, out_shardings=(places, None)).lower(state, batch)
+def lower_step(step: Callable[..., Any], state: PyTree, batch: PyTree, platform: str | None = None) -> Any:
+    """The program that a compiler is given; what waits in host memory before a step waits there after it.
+
+    Args:
+      platform: in whose terms, in jax's words; unset, that of the devices on which `state` lies.
+    """
+    jitted = jax.jit(step, donate_argnums=0)
+    if any(in_host_memory(leaf) for leaf in jax.tree.leaves(state)):
+        places = jax.tree.map(lambda leaf: leaf.sharding, state)
+        jitted = jax.jit(step, donate_argnums=0, out_shardings=(places, None))
+    return jitted.trace(state, batch).lower(lowering_platforms=None if platform is None else (platform,))
 
 
 def compile_lowered(lowered: Any, state: PyTree, batch: PyTree, *, detail: str) -> Compiled:
-    """Compile what `lower_step` gives; `detail` says with what.
+    """Compile what `lower_step` gives; `detail` says with what."""
+    executable = lowered.compile(compiler_options=COMPILER_OPTIONS)
+    return Compiled(executable, accounted(_account(executable), state, batch, detail=detail))
+
+
+def accounted(analysis: Any, state: PyTree, batch: PyTree, *, detail: str) -> Footprint:
+    """A compiler's account of a step as a footprint.
 
     The peak is argument + output + temporary - alias. The compiler's field named peak is not used: it leaves the
     temporaries out on CPU and adds host bytes on accelerators.
     """
-    executable = lowered.compile(compiler_options=COMPILER_OPTIONS)
-    analysis = _account(executable)
     # A compiler that keeps no account of arguments in host memory, as on CPU, counts them as the device's.
     apart = analysis.host_argument_size_in_bytes > 0
-    footprint = Footprint.of_step(
+    return Footprint.of_step(
         jax.tree.map(lambda leaf: None if apart and in_host_memory(leaf) else leaf, state),
         batch,
         arguments=analysis.argument_size_in_bytes,
@@ -63,7 +72,6 @@ def compile_lowered(lowered: Any, state: PyTree, batch: PyTree, *, detail: str) 
         provenance="compiled",
         detail=detail,
     )
-    return Compiled(executable, footprint)
 
 
 def compile_forward(function: Callable[..., Any], *arguments: PyTree) -> tuple[Callable[..., Any], int]:

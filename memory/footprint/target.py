@@ -9,20 +9,21 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax._src.compiler import get_compile_options
+from jax._src.lib import xla_client  # pyright: ignore[reportPrivateImportUsage]
 from jax.experimental.topologies import get_topology_desc
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from elbowroom.memory.devices.profile import DeviceError, DeviceProfile
-from elbowroom.memory.footprint.compiled import compile_lowered, in_host_memory, lower_step
-from elbowroom.memory.footprint.footprint import Footprint, tree_bytes
+from elbowroom.memory.footprint.compiled import COMPILER_OPTIONS, accounted, in_host_memory, lower_step
+from elbowroom.memory.footprint.footprint import Footprint
 
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
@@ -35,6 +36,8 @@ ENVIRONMENT = {
 """No driver is looked for, no metadata server is waited for, and several processes may hold the TPU's compiler. Kernels
 for cards are not tuned, which needs the card to time them, and their code is not optimised: it is made after memory is
 settled, never runs, and would take most of the time."""
+UNTUNED = "No supported config found"
+"""In what the compiler of cards says of a matrix product whose Triton kernel it cannot choose without trying some"""
 PACKAGES = {"cuda": "jax-cuda13-plugin", "tpu": "libtpu"}
 BLOCK = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}
 """Most blocks of a CUDA grid along each axis"""
@@ -53,49 +56,60 @@ def compile_for(
     Raises `DeviceError` for a device without a compiler here, and what the compiler raises, such as
     `JaxRuntimeError` where a TPU's program does not fit its memory.
     """
-    sharding = target_sharding(device)
-
-    def placed(leaf: Any) -> jax.ShapeDtypeStruct:
-        own = sharding.with_memory_kind("pinned_host") if in_host_memory(leaf) else sharding
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=own)
-
-    state, batch = jax.tree.map(placed, state), jax.tree.map(placed, batch)
-    lowered, detail = lower_step(step, state, batch), f"{device.name}, {compiler(device)}, jax {jax.__version__}"
-    asked = repr((lowered.as_text(), dict(device.target), device.numbers, detail))
+    detail = f"{device.name}, {compiler(device)}, jax {jax.__version__}"
+    program = _lowered(device, step, state, batch)
+    asked = repr((program.lowered.as_text(), dict(device.target), device.numbers, detail))
     place = cache / f"{hashlib.sha256(asked.encode()).hexdigest()}.json"
     if not place.exists():
-        found = compile_lowered(lowered, state, batch, detail=detail).footprint
+        found = accounted(_analysis(program), state, batch, detail=detail)
         cache.mkdir(parents=True, exist_ok=True)
         partial = place.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(found.to_dict()), encoding="utf-8")
         partial.replace(place)
-    found = Footprint(**json.loads(place.read_text(encoding="utf-8")))
-    return with_host_arguments(found, state) if device.platform == "cuda" else found
+    return Footprint(**json.loads(place.read_text(encoding="utf-8")))
 
 
-def with_host_arguments(found: Footprint, state: PyTree) -> Footprint:
-    """The same, with the state that waits in host memory counted there.
+class _Program(NamedTuple):
+    lowered: Any
+    card: Any = None
+    """The device to compile for, where that is not the one on which the program was lowered"""
 
-    NVIDIA's compiler, asked without a card, counts it as the device's, and lets the update read it in place. On a card
-    one layer at a time comes and goes: of all stacks that are updated in one loop, twice a layer is added.
+
+def _lowered(device: DeviceProfile, step: Callable[..., Any], state: PyTree, batch: PyTree) -> _Program:
+    """The program in the device's terms.
+
+    jax gives an absent card no host memory, and drops in silence what is said of it. So a state of which some waits
+    there stays on this machine's devices, which have it, until it is lowered.
     """
-    waiting = [leaf for leaf in jax.tree.leaves(state) if in_host_memory(leaf)]
-    if not waiting:
-        return found
-    layers: dict[int, int] = {}
-    for stack in waiting:
-        layers[stack.shape[0]] = layers.get(stack.shape[0], 0) + tree_bytes(stack) // stack.shape[0]
-    visiting, host = 2 * max(layers.values()), tree_bytes(waiting)
-    parameters = tree_bytes([leaf for leaf in jax.tree.leaves(state.parameters) if in_host_memory(leaf)])
-    return replace(
-        found,
-        parameters=found.parameters - parameters,
-        optimizer=found.optimizer - (host - parameters),
-        temporaries=found.temporaries + visiting,
-        host=found.host + host,
-        peak=found.peak - host + visiting,
-        detail=f"{found.detail}, state in host memory counted there",
+    sharding = target_sharding(device)
+    in_host = sharding.with_memory_kind("pinned_host")
+    if in_host.memory_kind is None and any(in_host_memory(leaf) for leaf in jax.tree.leaves(state)):
+        return _Program(lower_step(step, state, batch, device.platform), next(iter(sharding.device_set)))
+
+    def placed(leaf: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=in_host if in_host_memory(leaf) else sharding)
+
+    return _Program(lower_step(step, jax.tree.map(placed, state), jax.tree.map(placed, batch)))
+
+
+def _analysis(program: _Program) -> Any:
+    """The compiler's account; asked again for cuBLAS' kernels where it cannot choose among Triton's."""
+    try:
+        return _compiled(program, COMPILER_OPTIONS)
+    except jax.errors.JaxRuntimeError as error:
+        if UNTUNED not in str(error):
+            raise
+        return _compiled(program, {**COMPILER_OPTIONS, "xla_gpu_enable_triton_gemm": False})
+
+
+def _compiled(program: _Program, options: dict[str, Any]) -> Any:
+    lowered, card = program
+    if card is None:
+        return lowered.compile(compiler_options=options).memory_analysis()
+    own = get_compile_options(
+        num_replicas=1, num_partitions=1, device_assignment=np.array([[card.id]]), env_options_overrides=options
     )
+    return card.client.compile(lowered.compiler_ir(), xla_client.DeviceList((card,)), own).get_compiled_memory_stats()
 
 
 def compiler(device: DeviceProfile) -> str:

@@ -18,103 +18,48 @@ from elbowroom.studies.target_process import TargetError
 BLOCKS = Plan(precision=BFLOAT16, recompute=Recompute(blocks=True))
 IN_8_BITS = replace(LEAN, optimizer=OptimizerState(rule="adam-8bit"))
 ADAM_ON_HOST = replace(LEAN, offload=Offload(optimizer=True))
-AUTHORS = "an A100 of 80 GB (the authors)"
+AUTHORS = "80 GB (the authors)"
 BASELINES = ("plain", "blocks_alone")
 """Points that nothing is asked of"""
 
+
+def _point(name: str, device: str, plan: Plan, meaning: str, before: str, **goal: Any) -> Point:
+    goal = {"sizes": {}, **goal}
+    return Point(name=name, case=AURORA.name, device=device, plan=plan, meaning=meaning, before=before, **goal)
+
+
 POINTS = (
-    Point(
-        name="plain",
-        meaning="the plain model, float32",
-        before="288 GiB kept for the backward pass (the original, counted)",
-        device="h100",
-        case=AURORA.name,
-        sizes={},
-        plan=Plan(),
+    _point("plain", "h100", Plan(), "the plain model, float32", "288 GiB kept for the backward pass (the original)"),
+    _point(
+        "blocks_alone",
+        "h100",
+        BLOCKS,
+        "encoder, blocks and decoder recomputed, nothing cut",
+        "38.6 GiB to recompute the decoder (the original)",
     ),
-    Point(
-        name="blocks_alone",
-        meaning="bfloat16, encoder, blocks and decoder recomputed, nothing cut",
-        before="38.6 GiB to recompute the decoder (the original, counted)",
-        device="h100",
-        case=AURORA.name,
-        sizes={},
-        plan=BLOCKS,
-    ),
-    Point(
-        name="h100",
-        meaning="AdamW, nothing offloaded",
-        before=AUTHORS,
-        device="h100",
-        case=AURORA.name,
-        sizes={},
-        plan=replace(BLOCKS, chunk=Chunk(rows=24)),
-    ),
-    Point(
-        name="a100_40",
-        meaning="Adam in 8 bits, nothing offloaded",
-        before=AUTHORS,
-        device="a100-40",
-        case=AURORA.name,
-        sizes={},
-        plan=IN_8_BITS,
-        peak_limit=38 * GIB,
-    ),
-    Point(
-        name="a100_40_adamw",
-        meaning="AdamW, nothing offloaded",
-        before=AUTHORS,
-        device="a100-40",
-        case=AURORA.name,
-        sizes={},
-        plan=LEAN,
-        peak_limit=38 * GIB,
-    ),
-    Point(
-        name="rtx4090",
-        meaning="AdamW, its state in host memory",
-        before="does not fit",
-        device="rtx4090",
-        case=AURORA.name,
-        sizes={},
-        plan=ADAM_ON_HOST,
-        host_limit=HOST_LIMIT,
-    ),
-    Point(
-        name="rtx4090_8bit",
-        meaning="Adam in 8 bits, nothing offloaded",
-        before="does not fit",
-        device="rtx4090",
-        case=AURORA.name,
-        sizes={},
-        plan=IN_8_BITS,
-    ),
-    Point(
-        name="rtx4090_roll_out",
-        meaning="a roll-out of four steps, AdamW, its state in host memory",
-        before="does not fit",
-        device="rtx4090",
-        case=AURORA.name,
+    _point("h100", "h100", replace(BLOCKS, chunk=Chunk(rows=24)), "AdamW, nothing offloaded", AUTHORS),
+    _point("a100_40", "a100-40", IN_8_BITS, "Adam in 8 bits, nothing offloaded", AUTHORS, peak_limit=38 * GIB),
+    _point("a100_40_adamw", "a100-40", LEAN, "AdamW, nothing offloaded", AUTHORS, peak_limit=38 * GIB),
+    _point("rtx4090", "rtx4090", ADAM_ON_HOST, "AdamW, its state in host memory", "-", host_limit=HOST_LIMIT),
+    _point("rtx4090_8bit", "rtx4090", IN_8_BITS, "Adam in 8 bits, nothing offloaded", "-"),
+    _point(
+        "rtx4090_roll_out",
+        "rtx4090",
+        ADAM_ON_HOST,
+        "a roll-out of four steps, AdamW, its state in host memory",
+        "-",
         sizes={"steps": 4},
-        plan=ADAM_ON_HOST,
-        host_limit=HOST_LIMIT,
-    ),
-    Point(
-        name="tpu_v5p",
-        meaning="AdamW, its state in host memory: this compiler accounts for it",
-        before="-",
-        device="tpu-v5p",
-        case=AURORA.name,
-        sizes={},
-        plan=ADAM_ON_HOST,
         host_limit=HOST_LIMIT,
     ),
 )
+BY_PART = ("plain", "h100", "a100_40", "rtx4090")
+"""Points whose parts are compiled alone too"""
 
 
 def weather_rows(points: Sequence[Point], report: Callable[[str], None]) -> list[dict[str, Any]]:
-    """One row for each point, with the bytes of every part alone under `alone`; see `frontier_rows`."""
-    return [{**row, "alone": _alone(row, report)} for row in frontier_rows(points, report)]
+    """One row for each point, for some with the bytes of every part alone under `alone`; see `frontier_rows`."""
+    rows = frontier_rows(points, report)
+    return [{**row, "alone": _alone(row, report)} if row["name"] in BY_PART else row for row in rows]
 
 
 def _alone(row: Mapping[str, Any], report: Callable[[str], None]) -> dict[str, int | str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from flax import nnx
 from jaxtyping import Array, PyTree
@@ -25,7 +26,7 @@ from elbowroom.memory.step import TrainState, initial_state, make_step
 from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.decoder import grid_points
 from elbowroom.models.aurora.encodings import Encodings
-from elbowroom.models.aurora.model import Aurora
+from elbowroom.models.aurora.model import Aurora, History
 from elbowroom.studies.aurora import PRESETS
 from elbowroom.studies.case import Case
 from elbowroom.studies.cases import case_named
@@ -79,9 +80,9 @@ def _parts(config: AuroraConfig, example: Mapping[str, jax.ShapeDtypeStruct], pl
         return jax.ShapeDtypeStruct((levels, rows, columns, channels), plan.precision.compute)
 
     def encode(module: Any, _: None, given: Mapping[str, Array]) -> PyTree:
-        where: Any = Encodings(**{part: given[f"at_{part}"] for part in Encodings._fields})
-        fields = (given[name] for name in ("surface", "static", "atmosphere"))
-        return module(*fields, where._replace(date=where.date[0]), plan)
+        where: dict[str, Any] = {part: given[f"at_{part}"] for part in Encodings._fields}
+        where["date"] = where["date"][0]
+        return module(*(given[name] for name in History._fields), Encodings(**where), plan)
 
     def head(module: Any, tokens: Array, given: Mapping[str, Array]) -> PyTree:
         def points(some: Array) -> Array:
@@ -116,7 +117,7 @@ def _alone(part: _Part, example: dict[str, Any], plan: Plan) -> PartStep:
     def loss(parameters: PyTree, given: Mapping[str, Any], key: Any) -> tuple[Array, dict[str, Array]]:
         found = jax.tree.leaves(call(parameters, given))
         scores = [(f * g).sum(dtype=wide(f.dtype)) for f, g in zip(found, given["gradients"], strict=True)]
-        return sum(scores[1:], scores[0]), {}
+        return jnp.stack(scores).sum(), {}
 
     parameters, rule = {"weights": weights, "tokens": part.tokens}, optax.sgd(1.0)
     example["gradients"] = jax.tree.leaves(jax.eval_shape(call, parameters, example))

@@ -19,11 +19,10 @@ type Row = Mapping[str, Any]
 TITLE = "Aurora, all 1.256 billion parameters trained at 0.25 degree: memory of a step, compiled for the card named"
 INTRODUCTION = """The published model (721 x 1440 points, 13 levels, batch 1), loss, gradients and optimizer; bfloat16
 arithmetic, but for the plain model. Compiled by the card's own compiler, without the card; nothing ran. Device bytes
-are argument + output + temporary - alias. NVIDIA's compiler counts what waits in host memory as the device's: it is
-counted as the host's here, and of what visits the device during the update twice a layer is added; the TPU's compiler
-accounts for it itself. Parts are compiled alone, each with its parameters, its gradients and the tokens it is given
-and gives; they do not add up, as they are not there at the same time. The decoder includes the head; the optimizer is
-the whole model's update. Made by `elbowroom reproduce weather`; the plans are in `weather/`."""
+are argument + output + temporary - alias; what waits in host memory is in the compiler's own account too. Parts are
+compiled alone, each with its parameters, its gradients and the tokens it is given and gives; they do not add up, as
+they are not there at the same time. The decoder includes the head; the optimizer is the whole model's update. Made by
+`elbowroom reproduce weather`; the plans are in `weather/`."""
 
 COLUMNS = (
     Column("step", lambda row: row["meaning"]),
@@ -57,16 +56,17 @@ def caption(rows: Sequence[Row]) -> str:
 
 def markdown_of(rows: Sequence[Row]) -> str:
     plans = "\n".join(f"- **{row['name']}**: {row['plan_line']}" for row in rows)
-    words = [(row["name"], told["error"]) for row in rows for told in (row, row["alone"]) if "error" in told]
+    by_part = [row for row in rows if "alone" in row]
+    words = [(row["name"], told["error"]) for row in rows for told in (row, row.get("alone", {})) if "error" in told]
     failed = "".join(f"\n{name} has no answer: {error}\n" for name, error in words)
-    tables = f"{markdown_table(COLUMNS, rows)}\n\n{markdown_table(PART_COLUMNS, rows)}"
+    tables = f"{markdown_table(COLUMNS, rows)}\n\n{markdown_table(PART_COLUMNS, by_part)}"
     return f"# {TITLE}\n\n{INTRODUCTION}\n\n{tables}\n{failed}\n{caption(rows)}\n\n{plans}\n"
 
 
 def save_weather(folder: Path, rows: Sequence[Row]) -> list[Path]:
     """Write weather.md, .csv and .json, and each plan below weather/; gives the paths of the first three."""
     save_plans(folder / "weather", rows)
-    csv = csv_table((*COLUMNS, *PART_COLUMNS[2:]), rows)
+    csv = csv_table(COLUMNS, rows)
     return save_texts(folder, "weather", markdown=markdown_of(rows), csv=csv, rows=list(rows))
 
 

@@ -4,6 +4,8 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from elbowroom.memory.devices.profile import DeviceError, device
 from elbowroom.memory.footprint import target
 from elbowroom.memory.footprint.footprint import PARTS, Footprint
-from elbowroom.memory.footprint.target import with_host_arguments
+from elbowroom.memory.offload import fetched
 from elbowroom.memory.plan import Plan, Recompute
 from elbowroom.memory.step import TrainState
 from elbowroom.studies import footprint_report
@@ -80,29 +82,68 @@ def test_the_compiler_is_told_of_a_card_what_its_data_sheet_says():
         assert field in text
 
 
-def test_state_in_host_memory_is_not_counted_as_the_cards():
-    """Two stacks of 4 and of 8 layers wait, as moments; the loop over the 8 has twice a layer of both its stacks."""
+class AbsentCard:
+    """As jax shows a card that is not there: without host memory. It keeps what it is asked to compile."""
+
+    memory_kind, id = None, 0
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.asked, self.refusal, self.client, self.device_set = [], refusal, self, {self}
+
+    def with_memory_kind(self, kind: str) -> "AbsentCard":
+        return self
+
+    def compile(self, module: object, devices: object, options: object) -> SimpleNamespace:
+        self.asked.append((str(module), options.env_option_overrides))
+        if len(self.asked) == 1 and self.refusal is not None:
+            raise jax.errors.JaxRuntimeError(self.refusal)
+        sizes = ("argument", "output", "alias", "temp", *(f"host_{s}" for s in ("argument", "output", "alias", "temp")))
+        account = SimpleNamespace(**{f"{s}_size_in_bytes": 320 if "host" in s else 4000 for s in sizes})
+        return SimpleNamespace(get_compiled_memory_stats=lambda: account)
+
+
+@pytest.fixture
+def waiting() -> TrainState:
+    """A weight on the device whose moment waits in host memory."""
     mesh = jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,))
     there = NamedSharding(mesh, PartitionSpec())
 
-    def array(*shape: int, waits: bool) -> jax.ShapeDtypeStruct:
-        own = there.with_memory_kind("pinned_host") if waits else there
-        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=own)
+    def array(*shape: int, memory: str = "device") -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=there.with_memory_kind(memory))
 
-    parameters = {"deep": array(8, 10, waits=False), "few": array(4, 10, waits=False), "bias": array(10, waits=False)}
-    moments = {"mu": array(8, 10, waits=True), "nu": array(8, 10, waits=True), "few": array(4, 10, waits=True)}
-    state = TrainState(array(waits=False), parameters, moments, array(waits=False))
-    told = Footprint.of_step(state, {}, temporary=2000, outputs=4, provenance="compiled", detail="a compiler")
-    found = with_host_arguments(told, state)
-    waiting, visiting = 4 * (80 + 80 + 40), 2 * 4 * (10 + 10)
-    assert (found.host, told.peak - found.peak) == (waiting, waiting - visiting)
-    assert found.optimizer == told.optimizer - waiting
-    assert found.parameters == told.parameters
-    assert found.peak == sum(getattr(found, part) for part in PARTS)
-    offloaded = state._replace(parameters={**parameters, "deep": array(8, 10, waits=True)})
-    assert with_host_arguments(told, offloaded).parameters == told.parameters - 4 * 80
-    nothing = state._replace(optimizer={})
-    assert with_host_arguments(told, nothing) == told
+    return TrainState(array(), {"weight": array(8, 10)}, {"weight": array(8, 10, memory="pinned_host")}, array())
+
+
+def compiled_for(card: AbsentCard, state: TrainState, folder: Path, monkeypatch) -> Footprint:
+    def step(state: TrainState, batch: object) -> tuple[TrainState, dict]:
+        return state._replace(optimizer=jax.tree.map(fetched, state.optimizer)), {}
+
+    monkeypatch.setattr(target, "PACKAGES", {"cuda": "jax"})
+    monkeypatch.setattr(target, "target_sharding", lambda device: card)
+    return target.compile_for(device("rtx4090"), step, state, {}, cache=folder)
+
+
+def test_a_card_that_is_not_there_is_told_what_waits_in_host_memory(waiting, tmp_path, monkeypatch):
+    """jax would drop it in silence, and the compiler count it as the card's."""
+    card = AbsentCard()
+    found = compiled_for(card, waiting, tmp_path, monkeypatch)
+    (program, _) = card.asked[0]
+    assert program.count('mhlo.memory_kind = "pinned_host"') == 2
+    assert "annotate_device_placement" in program
+    assert (found.parameters, found.optimizer, found.host) == (320, 8, 2 * 320)
+    assert found.peak == 2 * 4000 == sum(getattr(found, part) for part in PARTS)
+
+
+@pytest.mark.parametrize("refusal", ["INTERNAL: No supported config found for HLO: gemm_fusion", "INTERNAL: no room"])
+def test_products_that_triton_has_no_kernel_for_are_cublas_own(waiting, tmp_path, monkeypatch, refusal):
+    card = AbsentCard(refusal)
+    if "config" not in refusal:
+        with pytest.raises(jax.errors.JaxRuntimeError, match="no room"):
+            compiled_for(card, waiting, tmp_path, monkeypatch)
+        return
+    compiled_for(card, waiting, tmp_path, monkeypatch)
+    first, second = (dict(options) for _, options in card.asked)
+    assert second == {**first, "xla_gpu_enable_triton_gemm": False}
 
 
 def test_a_footprint_by_formula_says_whether_a_device_holds_it(toy):
