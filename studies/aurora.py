@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Key, PyTree
 
 from elbowroom.datasets.weather.fingerprint import fingerprint
-from elbowroom.datasets.weather.loader import WeatherBatches, evaluation_examples, training_batches
+from elbowroom.datasets.weather.loader import evaluation_examples, training_batches
 from elbowroom.datasets.weather.normal import Wanted, open_weather
 from elbowroom.datasets.weather.windows import Windows, windows
 from elbowroom.memory.plan import Chunk, OptimizerState, Plan, Precision, Recompute
@@ -24,10 +24,11 @@ from elbowroom.models.aurora.losses import VariableWeights, weather_loss
 from elbowroom.models.aurora.model import Aurora, History, Weather, chunk_axes
 from elbowroom.models.aurora.rollout import roll_out
 from elbowroom.studies.aurora_features import STATIC_NAMES, FeatureMaker, require_grid
-from elbowroom.studies.case import Batch, Case, Features, Records, Split
+from elbowroom.studies.case import Batches, Case, Features, Records, Split
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.run_folder import RunError
 from elbowroom.studies.sizes import CaseSizeError, Size, Sizes
+from elbowroom.studies.weather_batches import FeatureBatches
 
 BOTH = Recompute(blocks=True, modules=True)
 BFLOAT16 = Precision(compute="bfloat16")
@@ -124,24 +125,6 @@ class _Forecaster:
         }
 
 
-class _Batches:
-    """The loader's windows as features, counted in grid points."""
-
-    def __init__(self, batches: WeatherBatches, make: FeatureMaker) -> None:
-        self._batches, self._make = batches, make
-
-    def __next__(self) -> Batch:
-        names, examples = batch = next(self._batches)
-        each = [self._make({key: held[i] for key, held in examples.items()}) for i in range(len(names))]
-        return Batch(names, {key: np.stack([one[key] for one in each]) for key in each[0]}, amount=batch.grid_points)
-
-    def get_state(self) -> dict[str, Any]:
-        return self._batches.get_state()
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._batches.set_state(state)
-
-
 @dataclass(frozen=True)
 class _Data:
     """What the case reads for one configuration; its records are one dataset in normal form."""
@@ -159,9 +142,9 @@ class _Data:
     def demo(self, split: Split) -> Records:
         raise RunError("there is no embedded weather with Aurora's variables; give --data")
 
-    def batches(self, records: Records, sizes: Sizes, seed: int) -> _Batches:
+    def batches(self, records: Records, sizes: Sizes, seed: int) -> Batches:
         dataset, chosen, make = self._cut(records, sizes)
-        return _Batches(training_batches(dataset, chosen, seed=seed, batch=sizes["batch"]), make)
+        return FeatureBatches(training_batches(dataset, chosen, seed=seed, batch=sizes["batch"]), make)
 
     def held_out(self, records: Records, sizes: Sizes) -> Sequence[tuple[str, Features]]:
         dataset, chosen, make = self._cut(records, sizes)

@@ -110,6 +110,9 @@ class Case:
     """Learn the baseline predictor from training records; it gives the score of an example."""
     starting_from: Callable[[Path], "Case"] | None = None
     """The same case with the published parameters of a file to start from."""
+    measured_on: Callable[[Records, Sizes], "Case"] | None = None
+    """The same case with what it must know of training records first, such as their mean, which becomes part of its
+    `model`; None where there is nothing to know, or where it is known already."""
 
 
 def abstract_batch(case: Case, sizes: Sizes) -> dict[str, jax.ShapeDtypeStruct]:

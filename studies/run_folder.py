@@ -12,6 +12,9 @@ from typing import Any
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.provenance import provenance
 
+OF_THE_DATA = {"data": "other training data", "model.statistics": "other statistics of the training data"}
+"""Settings that follow from the records, and what is said where they differ: their values would tell nobody much."""
+
 
 class RunError(ValueError):
     """A run cannot be started or resumed in the folder that was given."""
@@ -93,10 +96,10 @@ def _differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = ""
     found = []
     for key, value in given.items():
         before = stored.get(key) if isinstance(stored, dict) else None
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix + key not in OF_THE_DATA:
             found += _differences(before or {}, value, f"{prefix}{key}.")
-        elif prefix + key == "data" and before != value:
-            found.append("other training data")
+        elif prefix + key in OF_THE_DATA and before != value:
+            found.append(OF_THE_DATA[prefix + key])
         elif before != value:
             found.append(f"{prefix}{key} = {before!r}, not {value!r}")
     return found

@@ -53,6 +53,11 @@ class Training:
     compiled: Compiled | None = None
     """The step under `plan`, where it has been compiled already"""
 
+    def __post_init__(self) -> None:
+        if self.case.measured_on is not None:
+            # Here and nowhere else: no run can begin, and be saved, without what its case must know of the records.
+            object.__setattr__(self, "case", self.case.measured_on(self.records, self.sizes))
+
     @property
     def settings(self) -> RunSettings:
         return RunSettings(

@@ -1,19 +1,24 @@
-"""Real proteins that come with the package: 96 chains of the Protein Data Bank with alignments."""
+"""Data that come with the package: 96 real protein chains with alignments, and a season of simulated weather."""
 
 from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Int16
 
 from elbowroom.datasets.proteins.alignment import Alignment
 from elbowroom.datasets.proteins.atoms import ATOM_INDEX, CB
 from elbowroom.datasets.proteins.protein import Protein
 from elbowroom.datasets.proteins.structure import Structure, centred
+from elbowroom.datasets.weather.normal import open_weather
 
 CHAINS: Final = Path(__file__).with_name("chains.npz")
 RAW_FILES: Final = Path(__file__).with_name("proteins")
 """A folder as a user would have it: an alignment, sequences and structures in their own formats."""
+WEATHER: Final = Path(__file__).with_name("weather.npz")
+_TEST_TIMES: Final = 36
+"""of the 180, the last"""
 _ATOMS: Final = ("N", "CA", "C", "O", "CB")
 
 
@@ -45,6 +50,16 @@ def demo_proteins(split: Literal["train", "test"]) -> list[Protein]:
             )
         )
     return found
+
+
+def demo_weather(split: Literal["train", "test"]) -> xr.Dataset:
+    """SIMULATED weather of one season, 12 hours apart, in normal form: 72 days to train on, or the 18 after them.
+
+    Wind and temperature at two levels and surface pressure of a dry planet without continents (Held & Suarez 1994) on
+    32 x 64 points. Its levels are shares of the surface pressure, times 1000.
+    """
+    dataset = open_weather(WEATHER)
+    return dataset.isel(time=slice(-_TEST_TIMES) if split == "train" else slice(-_TEST_TIMES, None))
 
 
 def _structure(sequence: str, centiangstrom: Int16[np.ndarray, "res 5 3"]) -> Structure:

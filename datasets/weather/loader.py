@@ -1,6 +1,6 @@
 """Shuffled, prefetched training batches of windows that can be stopped and resumed, and examples to evaluate on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import grain
@@ -15,6 +15,10 @@ _THREADS, _BATCHES_AHEAD = 2, 2
 """An example of three steps at 0.25 degrees and 13 levels takes 1 GiB."""
 _PASSES = 2**31
 """without end to any run; grain's own endless repeat overflows when a batch is one example (grain 0.2.18)"""
+
+
+type Change = Callable[[Example, np.random.Generator], Example]
+"""Another example that is as likely"""
 
 
 class WeatherBatch(NamedTuple):
@@ -40,7 +44,14 @@ class WeatherBatches:
     """
 
     def __init__(
-        self, dataset: xr.Dataset, windows: Windows, *, seed: int, batch: int, fill: Fill | None = None
+        self,
+        dataset: xr.Dataset,
+        windows: Windows,
+        *,
+        seed: int,
+        batch: int,
+        fill: Fill | None = None,
+        change: Change | None = None,
     ) -> None:
         if not len(windows):
             raise ValueError("no windows to train on: every one has a missing time step, or the series is too short")
@@ -48,7 +59,12 @@ class WeatherBatches:
         def read(window: np.ndarray) -> tuple[str, Example]:
             return _name(dataset, windows, window), example(dataset, window, fill=fill)
 
-        examples = grain.MapDataset.source(list(windows.steps)).seed(seed).shuffle().repeat(_PASSES).map(read)
+        def changed(named: tuple[str, Example], random: np.random.Generator) -> tuple[str, Example]:
+            name, arrays = named
+            return name, arrays if change is None else change(arrays, random)
+
+        order = grain.MapDataset.source(list(windows.steps)).seed(seed).shuffle().repeat(_PASSES)
+        examples = order.map(read).random_map(changed)
         ahead = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_BATCHES_AHEAD)
         self._batches = iter(examples.batch(batch, batch_fn=_stacked).to_iter_dataset(ahead))
 
@@ -68,10 +84,16 @@ class WeatherBatches:
 
 
 def training_batches(
-    dataset: xr.Dataset, windows: Windows, *, seed: int, batch: int, fill: Fill | None = None
+    dataset: xr.Dataset,
+    windows: Windows,
+    *,
+    seed: int,
+    batch: int,
+    fill: Fill | None = None,
+    change: Change | None = None,
 ) -> WeatherBatches:
-    """Endless shuffled batches; every window comes once before any comes again."""
-    return WeatherBatches(dataset, windows, seed=seed, batch=batch, fill=fill)
+    """Endless shuffled batches; every window comes once before any comes again, each time through `change` anew."""
+    return WeatherBatches(dataset, windows, seed=seed, batch=batch, fill=fill, change=change)
 
 
 def evaluation_examples(

@@ -1,6 +1,6 @@
-"""Mean and standard deviation of values and of their changes over one step, from all times and files."""
+"""Mean and standard deviation of values and of their changes over some steps, from all times and files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 
-from elbowroom.datasets.weather.times import regular_step
+from elbowroom.datasets.weather.times import Times, regular_step
 
 _BLOCK_BYTES: Final = 128 * 2**20
 """of one variable that are held at a time, in float64"""
@@ -35,31 +35,34 @@ class VariableStatistics:
     """In the variable's unit."""
 
     values: Moments
-    changes: Moments | None
-    """From each time to the one a regular step later, where both are valid; None for static variables."""
+    changes: Mapping[int, Moments]
+    """By lead in regular steps: from each time to the one a lead later, where both are valid. Empty for static ones."""
 
 
-def statistics(dataset: xr.Dataset) -> dict[str, VariableStatistics]:
+def statistics(dataset: xr.Dataset, leads: Sequence[int] = (1,)) -> dict[str, VariableStatistics]:
     """By variable, of a dataset in normal form; holds a block of times at once, whatever the number of files.
 
     Chan, Golub, LeVeque 1979: moments of blocks, merged in float64.
     """
     step = regular_step(dataset["time"].values)
-    return {str(name): _of_variable(variable, step) for name, variable in dataset.data_vars.items()}
+    return {str(name): _of_variable(variable, leads, step) for name, variable in dataset.data_vars.items()}
 
 
-def _of_variable(variable: xr.DataArray, step: np.timedelta64 | None) -> VariableStatistics:
+def _of_variable(variable: xr.DataArray, leads: Sequence[int], step: np.timedelta64 | None) -> VariableStatistics:
     levels = variable.sizes.get("level", 1)
-    values, changes = _nothing(levels), _nothing(levels)
     if "time" not in variable.dims:
-        return VariableStatistics(values=_moments(_by_level(variable.expand_dims("time"))), changes=None)
-    times, last = variable["time"].values, None
+        return VariableStatistics(values=_moments(_by_level(variable.expand_dims("time"))), changes={})
+    values, changes = _nothing(levels), dict.fromkeys(leads, _nothing(levels))
+    times, before = variable["time"].values, np.empty((0, levels, 1))
     for start, block in _blocks(variable):
         values = _merged(values, _moments(block))
-        joint = block if last is None else np.concatenate([last, block])
-        spans = np.diff(times[start - (0 if last is None else 1) : start + len(block)])
-        changes = _merged(changes, _moments(np.diff(joint, axis=0)[_regular(spans, step)]))
-        last = block[-1:]
+        joint = np.concatenate([before, block]) if len(before) else block
+        stamps = times[start - len(before) : start + len(block)]
+        for lead in leads:
+            later = np.arange(max(lead, len(before)), len(joint))
+            later = later[_apart(stamps, later, lead, step)]
+            changes[lead] = _merged(changes[lead], _moments(joint[later] - joint[later - lead]))
+        before = joint[-max(leads) :]
     return VariableStatistics(values=values, changes=changes)
 
 
@@ -76,8 +79,11 @@ def _by_level(variable: xr.DataArray) -> Float[np.ndarray, "time level point"]:
     return values.reshape(len(values), variable.sizes.get("level", 1), -1)
 
 
-def _regular(spans: np.ndarray, step: np.timedelta64 | None) -> Bool[np.ndarray, "span"]:
-    return np.zeros(0, bool) if step is None else spans == step
+def _apart(
+    times: Times, later: Int[np.ndarray, "pair"], lead: int, step: np.timedelta64 | None
+) -> Bool[np.ndarray, "pair"]:
+    """Which times are `lead` regular steps after the one `lead` places before."""
+    return np.zeros(len(later), bool) if step is None else times[later] - times[later - lead] == lead * step
 
 
 def _nothing(levels: int) -> Moments:

@@ -21,7 +21,8 @@ class TokenEmbeddings(nnx.Module):
 
     def __init__(self, config: StormerConfig, *, rngs: nnx.Rngs):
         shape = (config.channels, config.patch**2, config.width)
-        self.weights = nnx.Param(initial_weights("narrow", rngs, shape, config.patch**2))
+        # Published: "narrow". But then fields stay hidden behind the embeddings of places for thousands of steps.
+        self.weights = nnx.Param(initial_weights("linear", rngs, shape, config.patch**2))
         self.bias = nnx.Param(jnp.zeros((config.channels, config.width), jnp.float32))
 
     def __call__(self, patches: Float[Array, "row channel point"]) -> Float[Array, "row channel c"]:

@@ -37,28 +37,29 @@ def test_values_equal_numpys_on_the_concatenation(yearly, monkeypatch, block_byt
 
 
 @pytest.mark.parametrize("block_bytes", [1, 8 * 2 * 30 * 4, 2**30])
-def test_changes_are_over_the_regular_step_and_never_across_a_hole(yearly, monkeypatch, block_bytes):
+def test_changes_are_over_the_lead_and_never_across_a_hole(yearly, monkeypatch, block_bytes):
     monkeypatch.setattr(module, "_BLOCK_BYTES", block_bytes)
     dataset, whole = yearly
-    found = statistics(dataset)
-    hole = 6 + 5 - 1
+    found, step = statistics(dataset, leads=(1, 3)), np.timedelta64(6, "h")
+    times = whole["time"].values
     for name in whole.data_vars:
         axes = tuple(axis for axis, dimension in enumerate(whole[name].dims) if dimension != "level")
-        steps = np.delete(np.diff(whole[name].values, axis=0), hole, axis=0)
-        changes = found[name].changes
-        # A mean near zero is a small difference of large sums: it is compared at the size of what was summed.
-        size = np.nanmax(np.abs(steps))
-        np.testing.assert_allclose(
-            changes.mean, np.atleast_1d(np.nanmean(steps, axis=axes)), atol=1e-13 * size, **CLOSE
-        )
-        np.testing.assert_allclose(changes.std, np.atleast_1d(np.nanstd(steps, axis=axes)), **CLOSE)
+        for lead, changes in found[name].changes.items():
+            pairs = [(i, i + lead) for i in range(len(times) - lead) if times[i + lead] - times[i] == lead * step]
+            assert 0 < len(pairs) < len(times) - lead
+            steps = np.stack([whole[name].values[later] - whole[name].values[now] for now, later in pairs])
+            # A mean near zero is a small difference of large sums: it is compared at the size of what was summed.
+            size = np.nanmax(np.abs(steps))
+            mean, std = (np.atleast_1d(of(steps, axis=axes)) for of in (np.nanmean, np.nanstd))
+            np.testing.assert_allclose(changes.mean, mean, atol=1e-13 * size, **CLOSE)
+            np.testing.assert_allclose(changes.std, std, **CLOSE)
 
 
 def test_static_variables_have_values_and_no_changes(yearly):
     dataset, _ = yearly
     found = statistics(dataset)["z_surface"]
     np.testing.assert_allclose(found.values.mean, [dataset["z_surface"].values.astype(np.float64).mean()], **CLOSE)
-    assert found.changes is None
+    assert found.changes == {}
 
 
 def test_a_variable_without_valid_values_has_none(fields, write):
@@ -66,10 +67,10 @@ def test_a_variable_without_valid_values_has_none(fields, write):
     stored["2t"][:] = np.nan
     found = statistics(open_weather(write(stored, "a.nc")))["2t"]
     assert found.values.count.tolist() == [0]
-    assert np.isnan([found.values.mean, found.values.std, found.changes.mean]).all()
+    assert np.isnan([found.values.mean, found.values.std, found.changes[1].mean]).all()
 
 
 def test_a_single_time_has_no_changes(fields, write):
     found = statistics(open_weather(write(fields(steps=1), "a.nc")))["t"]
     assert found.values.count.tolist() == [30, 30]
-    assert found.changes.count.tolist() == [0, 0]
+    assert found.changes[1].count.tolist() == [0, 0]
