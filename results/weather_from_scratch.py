@@ -96,7 +96,7 @@ def results(weather: xr.Dataset, console: Console) -> dict[str, Any]:
 
 
 def training(seen: xr.Dataset, sizes: dict[str, int], plan: Plan, name: str, steps: int) -> Training:
-    """Nine tenths of the steps at the full rate, the last tenth at a tenth of it."""
+    """Most of the steps at the full rate, the rest at a tenth of it."""
     folder = RUNS / name
     return Training(
         case=STORMER_SYMMETRIC,

@@ -57,7 +57,7 @@ SIZES = {
 }
 """The embedded data"""
 OPTIMIZER = OptimizerSettings(
-    learning_rate=2e-3, warmup_steps=100, beta2=0.95, clip_norm=1.0, average=0.99, weight_decay=0.05, decay=1.0
+    learning_rate=2e-3, warmup_steps=100, beta2=0.95, clip_norm=1.0, average=0.995, weight_decay=0.05, decay=1.0
 )
 """For some thousand steps of the small model; the published model takes 5e-4 for a hundred passes"""
 
