@@ -25,9 +25,12 @@ from elbowroom.models.alphafold.evoformer import TRIANGLES
 from elbowroom.models.alphafold.losses import FINE_TUNING, INITIAL, LossWeights, alphafold_loss
 from elbowroom.models.alphafold.model import AlphaFold, chunk_axes
 from elbowroom.models.alphafold.recycle import recycle
+from elbowroom.models.alphafold.weights import published_arrays
+from elbowroom.studies.alphafold_model import trained_model
 from elbowroom.studies.case import Batch, Case, Features, Records, Split
-from elbowroom.studies.deepmind import file_fingerprint, load_deepmind
+from elbowroom.studies.deepmind import load_deepmind
 from elbowroom.studies.optimizer import OptimizerSettings
+from elbowroom.studies.parameter_file import file_fingerprint
 from elbowroom.studies.sizes import CaseSizeError, Size, Sizes
 
 DEFAULT_PLAN = Plan(recompute=Recompute(blocks=True))
@@ -263,6 +266,7 @@ def _case(
         held_out=_held_out,
         prior=_prior,
         starting_from=starting_from,
+        published=lambda folder: published_arrays(trained_model(folder)[0]),
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import psutil
 from flax import nnx
 from jaxtyping import Array, PyTree
 
@@ -29,6 +28,7 @@ from elbowroom.memory.plan import Chunk, Plan
 from elbowroom.models.alphafold.model import AlphaFold
 from elbowroom.models.alphafold.recycle import recycle
 from elbowroom.models.alphafold.residues import ATOM37_EXISTS
+from elbowroom.studies.peak import free_memory
 from elbowroom.studies.prediction_plots import plot_aligned_error, plot_confidence
 from elbowroom.studies.sizes import Sizes
 from elbowroom.studies.structure_files import PredictedStructure, whole, write_structure
@@ -170,14 +170,6 @@ def with_templates(protein: Protein, files: Sequence[Path]) -> Protein:
             with contextlib.suppress(DataError):
                 templates.append(template_from_chain(protein.sequence, chain))
     return dataclasses.replace(protein, templates=tuple(templates))
-
-
-def free_memory() -> int:
-    """Bytes that the device, or this machine where it has no memory of its own, can still give."""
-    statistics = jax.local_devices()[0].memory_stats()
-    if statistics is None:
-        return psutil.virtual_memory().available
-    return statistics["bytes_limit"] - statistics["bytes_in_use"]
 
 
 def write_prediction(predicted: Predicted, stem: Path, note: Mapping[str, Any]) -> list[Path]:

@@ -24,8 +24,10 @@ from elbowroom.models.aurora.losses import VariableWeights, weather_loss
 from elbowroom.models.aurora.model import Aurora, History, Weather, chunk_axes
 from elbowroom.models.aurora.rollout import roll_out
 from elbowroom.studies.aurora_features import STATIC_NAMES, FeatureMaker, require_grid
+from elbowroom.studies.aurora_forecast import aurora_forecaster, published_of_run, published_parameters
 from elbowroom.studies.case import Batches, Case, Features, Records, Split
 from elbowroom.studies.optimizer import OptimizerSettings
+from elbowroom.studies.parameter_file import file_fingerprint
 from elbowroom.studies.run_folder import RunError
 from elbowroom.studies.sizes import CaseSizeError, Size, Sizes
 from elbowroom.studies.weather_batches import FeatureBatches
@@ -187,6 +189,12 @@ def aurora_case(name: str, config: AuroraConfig) -> Case:
     model, data = _Forecaster(config), _Data(config)
     depths = {f"down {i}": depth for i, depth in enumerate(config.down_depths)}
     depths |= {f"up {i}": depth for i, depth in enumerate(config.up_depths)}
+
+    def starting_from(path: Path) -> Case:
+        given = published_parameters(path, config)
+        case = aurora_case(name, config)
+        return dataclasses.replace(case, parameters=lambda sizes, key: given, start=file_fingerprint(path))
+
     return Case(
         name=name,
         unit="grid points",
@@ -211,6 +219,9 @@ def aurora_case(name: str, config: AuroraConfig) -> Case:
         batches=data.batches,
         held_out=data.held_out,
         prior=persistence,
+        starting_from=starting_from,
+        published=published_of_run,
+        forecaster=lambda place, dataset: aurora_forecaster(place, dataset, config),
     )
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from elbowroom.datasets.weather.examples import VALID, Example
 from elbowroom.models.aurora.config import AuroraConfig
-from elbowroom.models.aurora.encodings import encodings
+from elbowroom.models.aurora.encodings import Encodings, encodings
 from elbowroom.models.aurora.normalisation import atmosphere_scaling, static_scaling, surface_scaling
 from elbowroom.studies.metrics.weather import area_weights
 from elbowroom.studies.sizes import CaseSizeError, Sizes
@@ -50,7 +50,7 @@ class FeatureMaker:
         }
         area = area_weights(self.dataset["latitude"].values)[:kept].astype(np.float32)
         cut = {name: np.ascontiguousarray(field[..., :kept, :]) for name, field in fields.items()}
-        return {**cut, "area": area, **self._encodings(float(example["hours"][history - 1]))}
+        return {**cut, "area": area, **self._encoded(float(example["hours"][history - 1]))}
 
     @property
     def latitudes(self) -> Float[np.ndarray, "lat"]:
@@ -58,12 +58,13 @@ class FeatureMaker:
         latitudes = self.dataset["latitude"].values
         return latitudes[: -1 if len(latitudes) % self.config.patch == 1 else None]
 
-    def _encodings(self, newest: float) -> dict[str, np.ndarray]:
+    def encodings(self, newest: float) -> Encodings:
+        """Of a step from the time that is `newest` hours after 1970-01-01 00 UTC."""
         places = (self.latitudes, self.dataset["longitude"].values, self.dataset["level"].values)
-        made = [
-            encodings(self.config, *places, self.lead_hours, newest + step * self.lead_hours)
-            for step in range(self.steps)
-        ]
+        return encodings(self.config, *places, self.lead_hours, newest)
+
+    def _encoded(self, newest: float) -> dict[str, np.ndarray]:
+        made = [self.encodings(newest + step * self.lead_hours) for step in range(self.steps)]
         return {
             **{f"at_{name}": part for name, part in made[0]._asdict().items()},
             "at_date": np.stack([of_step.date for of_step in made]),

@@ -7,10 +7,12 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import Array, Key, PyTree
 
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.step import Loss
+from elbowroom.studies.forecast import Forecaster
 from elbowroom.studies.optimizer import OptimizerSettings
 from elbowroom.studies.sizes import Size, Sizes
 
@@ -113,6 +115,10 @@ class Case:
     measured_on: Callable[[Records, Sizes], "Case"] | None = None
     """The same case with what it must know of training records first, such as their mean, which becomes part of its
     `model`; None where there is nothing to know, or where it is known already."""
+    published: Callable[[Path], Mapping[str, Any]] | None = None
+    """The parameters of a run's folder under their published names."""
+    forecaster: Callable[[Path, xr.Dataset], Forecaster] | None = None
+    """Of weather: a trained model, from a run's folder or a file of parameters, on the grid of a dataset."""
 
 
 def abstract_batch(case: Case, sizes: Sizes) -> dict[str, jax.ShapeDtypeStruct]:

@@ -6,13 +6,14 @@ while saving falls back to the one before.
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 from orbax.checkpoint.checkpoint_managers import preservation_policy
 
 from elbowroom.memory.plan import Plan
@@ -74,22 +75,41 @@ def restore_latest(
 
     Raises `RunError` when there is no complete checkpoint, or its files are damaged.
     """
+    leaves = _placed(jax.eval_shape(_plain, abstract), sharding)
+    target = _named(leaves)
+    found = _restored(manager, state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
+    bare = jax.tree.unflatten(jax.tree.structure(leaves), [found["state"][name] for name in target])
+    return bare._replace(key=jax.random.wrap_key_data(bare.key)), found["run"]["data"]
+
+
+def restore_part(
+    manager: ocp.CheckpointManager,
+    abstract: TrainState,
+    part: Callable[[TrainState], PyTree],
+    sharding: jax.sharding.Sharding,
+) -> PyTree:
+    """A part of the latest train state; nothing else is read. Raises `RunError` as `restore_latest`."""
+    leaves = _placed(jax.eval_shape(_plain, abstract), sharding)
+    names = {id(leaf): name for name, leaf in _named(leaves).items()}
+    chosen, structure = jax.tree.flatten(part(leaves))
+    target = {names[id(leaf)]: leaf for leaf in chosen}
+    how = ocp.checkpoint_utils.construct_restore_args(target)
+    state = _restored(manager, state=ocp.args.PyTreeRestore(target, how, partial_restore=True))["state"]
+    return structure.unflatten([state[name] for name in target])
+
+
+def _restored(manager: ocp.CheckpointManager, **wanted: Any) -> Any:
     step = manager.latest_step()
     if step is None:
         raise RunError(f"{manager.directory} holds no complete checkpoint; start another run with --out")
-
-    def placed(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-
-    leaves = jax.tree.map(placed, jax.eval_shape(_plain, abstract))
-    target = _named(leaves)
-    wanted = ocp.args.Composite(state=ocp.args.StandardRestore(target), run=ocp.args.JsonRestore())
     try:
-        found = manager.restore(step, args=wanted)
+        return manager.restore(step, args=ocp.args.Composite(**wanted))
     except (ValueError, KeyError, OSError) as error:
         raise _damaged(Path(manager.directory) / str(step), error) from None
-    bare = jax.tree.unflatten(jax.tree.structure(leaves), [found["state"][name] for name in target])
-    return bare._replace(key=jax.random.wrap_key_data(bare.key)), found["run"]["data"]
+
+
+def _placed(tree: PyTree, sharding: jax.sharding.Sharding) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
 
 def _damaged(checkpoint: Path, error: Exception) -> RunError:

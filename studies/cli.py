@@ -57,18 +57,25 @@ Structures = Annotated[
     Path | None, typer.Option(help="Folder of mmCIF or PDB files, when they are kept apart from the sequences.")
 ]
 
+Params = Annotated[Path, typer.Option(help="Folder of a run, or an npz file of published parameters.")]
+Budget = Annotated[str | None, typer.Option(help="Device memory, such as 8GiB; what is free when left out.")]
+Steps = Annotated[
+    int | None, typer.Option(min=1, help="Weather: steps ahead, each as long as the model's; 4 when left out.")
+]
+
 
 @app.command(
     epilog="Examples:\n\n"
     "elbowroom train alphafold-small --steps 200 --out runs/first\n\n"
     "elbowroom train alphafold --data my_proteins/ --structures my_structures/ --budget 4GiB --size crop=64\n\n"
     "elbowroom train alphafold-fine-tuning --from params_model_1.npz --data my_proteins/ --budget 20GiB\n\n"
+    "elbowroom train aurora-small --data era5.zarr --size latitudes=121 --size longitudes=240 --out runs/weather\n\n"
     "elbowroom train alphafold-small --steps 400 --out runs/first --resume"
 )
 def train(
     case: Case,
     data: Annotated[
-        Path | None, typer.Option(help="Folder or FASTA file of proteins; the embedded ones when left out.")
+        Path | None, typer.Option(help="Folder or file of proteins or weather; embedded proteins when left out.")
     ] = None,
     structures: Structures = None,
     plan: PlanOption = None,
@@ -190,25 +197,46 @@ def check(
 @app.command(
     epilog="Examples:\n\n"
     "elbowroom predict alphafold mine.fasta --params params_model_1_ptm.npz --out predictions\n\n"
-    "elbowroom predict alphafold-small alignments/ --params runs/first --template 1abc.cif --budget 8GiB"
+    "elbowroom predict alphafold-small alignments/ --params runs/first --template 1abc.cif --budget 8GiB\n\n"
+    "elbowroom predict aurora-small era5.zarr --params runs/weather --steps 40 --out forecast.nc\n\n"
+    "elbowroom predict aurora era5.zarr --params aurora.npz --start 2020-01-01T00 --every 24 --out forecasts.zarr"
 )
 def predict(
     case: Case,
-    data: Annotated[Path, typer.Argument(help="Sequences or alignments: a file or a folder.")],
-    params: Annotated[Path, typer.Option(help="Folder of a run, or a params_model_*.npz file.")],
-    out: Annotated[Path, typer.Option(help="Folder for structures, confidence and plots.")] = Path("predictions"),
+    data: Annotated[Path, typer.Argument(help="Sequences, alignments or weather: a file or a folder.")],
+    params: Params,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for structures or forecasts, or one file for all forecasts where it ends with .nc or .zarr."
+        ),
+    ] = Path("predictions"),
     template: Annotated[
         list[Path] | None, typer.Option(help="mmCIF or PDB file of related chains, best first; repeatable.")
     ] = None,
+    steps: Steps = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Weather: time to forecast from, such as 2020-01-31T12; the newest when left out."),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Weather: hours between forecasts, from --start or the first that can be, to the newest."
+        ),
+    ] = None,
     plan: PlanOption = None,
-    budget: Annotated[str | None, typer.Option(help="Device memory, such as 8GiB; what is free when left out.")] = None,
+    budget: Budget = None,
     size: SizeOption = None,
     again: Annotated[bool, typer.Option("--again", help="Predict anew what --out holds already.")] = False,
 ) -> None:
-    """Predict structures: mmCIF and PDB with pLDDT as B-factor, aligned error as JSON and plot.
+    """Predict structures, or the weather.
 
-    The plan is chosen for the memory at hand. Proteins that --out holds already are kept, so that the same command
-    goes on after an interruption.
+    Structures: mmCIF and PDB with pLDDT as B-factor, aligned error as JSON and plot. Weather: netCDF or zarr after the
+    CF conventions.
+
+    The plan is chosen for the memory at hand. What --out holds already is kept, so that the same command goes on after
+    an interruption.
     """
     from elbowroom.studies.commands import run_predict
 
@@ -217,6 +245,9 @@ def predict(
         data=data,
         parameters=params,
         templates=template or [],
+        steps=steps,
+        first=start,
+        every=every,
         plan_file=plan,
         budget=budget,
         size_texts=size or [],
@@ -228,21 +259,37 @@ def predict(
 @app.command(
     epilog="Examples:\n\n"
     "elbowroom evaluate alphafold-small --params runs/first\n\n"
-    "elbowroom evaluate alphafold --params params_model_1.npz --data alignments/ --structures structures/"
+    "elbowroom evaluate alphafold --params params_model_1.npz --data alignments/ --structures structures/\n\n"
+    "elbowroom evaluate aurora-small --params runs/weather --data era5_2020.zarr --climatology era5_climatology.zarr"
 )
 def evaluate(
     case: Case,
-    params: Annotated[Path, typer.Option(help="Folder of a run, or a params_model_*.npz file.")],
+    params: Params,
     data: Annotated[
-        Path | None, typer.Option(help="Proteins with known structures; the embedded held-out ones when left out.")
+        Path | None,
+        typer.Option(help="Proteins with known structures, or weather; the embedded held-out data when left out."),
     ] = None,
     structures: Structures = None,
-    budget: Annotated[str | None, typer.Option(help="Device memory, such as 8GiB; what is free when left out.")] = None,
+    climatology: Annotated[
+        Path | None,
+        typer.Option(
+            help="Weather: WeatherBench 2's climatology, or a series whose mean at each hour of the day is taken."
+        ),
+    ] = None,
+    steps: Steps = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Weather: hours between starts; all that can be when left out.")
+    ] = None,
+    budget: Budget = None,
     size: SizeOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for table and rows.")] = Path("evaluation"),
+    out: Annotated[Path, typer.Option(help="Folder for table, rows and plots.")] = Path("evaluation"),
     as_json: Json = False,
 ) -> None:
-    """Predict known structures: lDDT, TM-score, GDT-TS and contacts beside an untrained model and a constant guess."""
+    """Predict what is known, and score it beside predictors that know little.
+
+    Structures: lDDT, TM-score, GDT-TS and contacts beside an untrained model and a constant guess. Weather: RMSE, bias,
+    MAE and anomaly correlation by variable, level and lead time beside persistence and climatology.
+    """
     from elbowroom.studies.commands import run_evaluate
 
     run_evaluate(
@@ -250,6 +297,9 @@ def evaluate(
         parameters=params,
         data=data,
         structures=structures,
+        climatology=climatology,
+        steps=steps,
+        every=every,
         budget=budget,
         size_texts=size or [],
         out=out,
@@ -259,10 +309,10 @@ def evaluate(
 
 @app.command(epilog="Examples:\n\nelbowroom export runs/first --out params_mine.npz")
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of an AlphaFold run.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     out: Annotated[Path, typer.Option(help="The npz file to write.")],
 ) -> None:
-    """Write a run's averaged parameters under AlphaFold's published names."""
+    """Write a run's parameters, averaged where it keeps an average, under the names of those published."""
     from elbowroom.studies.commands import run_export
 
     run_export(run, out)

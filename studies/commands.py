@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-from rich.console import Console
 
 from elbowroom.datasets.findings import DataError
 from elbowroom.datasets.proteins.check import check
@@ -15,29 +14,24 @@ from elbowroom.datasets.weather.sources import holds_weather
 from elbowroom.memory.budget import BudgetError
 from elbowroom.memory.devices.profile import DeviceError, device, device_keys
 from elbowroom.memory.footprint.compiled import NoAccountError
-from elbowroom.memory.footprint.size import SizeError, parse_size
+from elbowroom.memory.footprint.size import SizeError
 from elbowroom.memory.plan import Plan, PlanError
-from elbowroom.models.alphafold.weights import published_names
 from elbowroom.models.aurora.encodings import GridError
 from elbowroom.models.aurora.normalisation import UnknownVariableError
 from elbowroom.models.published import WeightsError
-from elbowroom.studies.alphafold_evaluate import (
-    calibration_of,
-    constant_predict,
-    evaluation_rows,
-    model_predict,
-    with_structure,
-)
-from elbowroom.studies.alphafold_evaluate_report import evaluation_table, save_evaluation
-from elbowroom.studies.alphafold_model import trained_model, untrained
-from elbowroom.studies.alphafold_predict import Predictor, is_written, stems, trust_in, with_templates, write_prediction
-from elbowroom.studies.case import Case, Records
-from elbowroom.studies.cases import UnknownCaseError, case_named, protein_case_named
+from elbowroom.studies.cases import UnknownCaseError, case_named
 from elbowroom.studies.choose_plan import check_plan, choose_plan, default_plan
 from elbowroom.studies.compare import Comparison, compiled_rows, measured_rows
 from elbowroom.studies.compare_report import save_comparison, table_of
-from elbowroom.studies.console import claim, print_json, print_results, progress_console, say, table_console
-from elbowroom.studies.deepmind import save_deepmind
+from elbowroom.studies.console import (
+    claim,
+    print_json,
+    print_results,
+    progress_console,
+    read_records,
+    say,
+    table_console,
+)
 from elbowroom.studies.demo import demonstrate
 from elbowroom.studies.demo_report import save_demo, table_of_demo
 from elbowroom.studies.device_report import DEVICE_CAPTION, DEVICE_COLUMNS
@@ -50,15 +44,19 @@ from elbowroom.studies.footprint_report import (
     part_rows,
     verdict,
 )
+from elbowroom.studies.forecast import ForecastError
 from elbowroom.studies.interrupt import StoppedError
-from elbowroom.studies.progress import counting
-from elbowroom.studies.provenance import provenance, provenance_line
+from elbowroom.studies.parameter_file import write_arrays
+from elbowroom.studies.protein_commands import evaluate_structures, predict_structures
+from elbowroom.studies.provenance import provenance_line
 from elbowroom.studies.run_folder import RunError, inspect_folder
-from elbowroom.studies.sizes import CaseSizeError, Size, chosen_sizes
-from elbowroom.studies.structure_files import StructureError, pdb_obstacle
+from elbowroom.studies.sizes import CaseSizeError, chosen_sizes, with_defaults
+from elbowroom.studies.structure_files import StructureError
 from elbowroom.studies.table import Column, terminal_table
 from elbowroom.studies.target_process import TargetError
 from elbowroom.studies.train import DivergedError, Training, train
+from elbowroom.studies.trained import run_record
+from elbowroom.studies.weather_commands import evaluate_weather, predict_weather
 
 USER_MISTAKES = (
     BudgetError,
@@ -66,6 +64,7 @@ USER_MISTAKES = (
     DataError,
     DeviceError,
     DivergedError,
+    ForecastError,
     GridError,
     NoAccountError,
     PlanError,
@@ -133,7 +132,7 @@ def run_train(
     sizes = chosen_sizes(case.sizes, size_texts)
     training = Training(
         case=case,
-        records=_records(case, data, structures, console),
+        records=read_records(case, data, structures, console),
         sizes=sizes,
         plan=Plan(),
         steps=steps,
@@ -192,7 +191,7 @@ def run_compare(
     name: str, *, size_texts: list[str], how: Literal["compiled", "measured"], out: Path, as_json: bool
 ) -> None:
     case, console = case_named(name), progress_console()
-    sizes = chosen_sizes(_with_defaults(case, case.compared_sizes), size_texts)
+    sizes = chosen_sizes(with_defaults(case.sizes, case.compared_sizes), size_texts)
     comparison = Comparison(case=case, sizes=sizes, plans=case.techniques(sizes))
     for plan in comparison.plans.values():
         check_plan(case, sizes, plan)
@@ -240,36 +239,43 @@ def run_predict(
     data: Path,
     parameters: Path,
     templates: list[Path],
+    steps: int | None,
+    first: str | None,
+    every: int | None,
     plan_file: Path | None,
     budget: str | None,
     size_texts: list[str],
     out: Path,
     again: bool,
 ) -> None:
-    case, console = protein_case_named(name), progress_console()
-    model, trained = trained_model(parameters)
-    sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
-    proteins = [with_templates(protein, templates) for protein in _records(case, data, None, console).items]
-    predictor = Predictor(
-        model,
-        sizes,
-        budget=None if budget is None else parse_size(budget),
-        plan=None if plan_file is None else Plan.load(plan_file),
-        tell=lambda line: say(console, line),
+    case = case_named(name)
+    if case.forecaster is None:
+        _require_unset(name, {"--steps": steps, "--start": first, "--every": every})
+        predict_structures(
+            case,
+            data=data,
+            parameters=parameters,
+            templates=templates,
+            plan_file=plan_file,
+            budget=budget,
+            size_texts=size_texts,
+            out=out,
+            again=again,
+        )
+        return
+    _require_unset(name, {"--template": templates, "--size": size_texts})
+    predict_weather(
+        case,
+        data=data,
+        parameters=parameters,
+        steps=steps,
+        first=first,
+        every=every,
+        plan_file=plan_file,
+        budget=budget,
+        out=out,
+        again=again,
     )
-    note = {"parameters": parameters.name, **provenance()}
-    claim(out)
-    for number, (protein, stem) in enumerate(zip(proteins, stems(proteins, out), strict=True), start=1):
-        label = f"{number} of {len(proteins)}: {protein.name}"
-        if is_written(stem) and not again:
-            say(console, f"{label}: predicted before and kept; --again predicts it anew")
-            continue
-        predicted = predictor(protein)
-        write_prediction(predicted, stem, note)
-        if obstacle := pdb_obstacle(predicted.structure):
-            say(console, f"{label}: {obstacle}")
-        say(console, f"{label}: {trust_in(predicted.structure)}")
-    say(console, f"predictions are in {out}")
 
 
 def run_evaluate(
@@ -278,40 +284,58 @@ def run_evaluate(
     parameters: Path,
     data: Path | None,
     structures: Path | None,
+    climatology: Path | None,
+    steps: int | None,
+    every: int | None,
     budget: str | None,
     size_texts: list[str],
     out: Path,
     as_json: bool,
 ) -> None:
-    case, console = protein_case_named(name), progress_console()
-    model, trained = trained_model(parameters)
-    sizes = chosen_sizes(_with_defaults(case, trained), size_texts)
-    records = case.demo("test") if data is None else _records(case, data, structures, console)
-    proteins = with_structure(records.items)
-    if not proteins:
-        raise RunError(f"{data} holds no structure to compare with; give --structures")
-    bytes_allowed = None if budget is None else parse_size(budget)
-    claim(out)
-    seen: list[Any] = []
-    shape, constant = constant_predict(case.demo("train").items)
-    predictors = {
-        "trained model": model_predict(Predictor(model, sizes, budget=bytes_allowed), seen),
-        "untrained model": model_predict(Predictor(untrained(model), sizes, budget=bytes_allowed), []),
-        f"constant: {shape}": constant,
-    }
-    with counting(console, "evaluating", len(proteins)) as count:
-        rows, each = evaluation_rows(predictors, proteins, count)
-    report = {"rows": rows, "proteins": each, "calibration": calibration_of(seen), "provenance": provenance()}
-    paths = save_evaluation(out, report)
-    print_results(report, evaluation_table(report), paths, console, as_json=as_json)
+    case = case_named(name)
+    if case.forecaster is None:
+        _require_unset(name, {"--climatology": climatology, "--steps": steps, "--every": every})
+        evaluate_structures(
+            case,
+            parameters=parameters,
+            data=data,
+            structures=structures,
+            budget=budget,
+            size_texts=size_texts,
+            out=out,
+            as_json=as_json,
+        )
+        return
+    _require_unset(name, {"--structures": structures, "--size": size_texts})
+    evaluate_weather(
+        case,
+        parameters=parameters,
+        data=data,
+        climatology=climatology,
+        steps=steps,
+        every=every,
+        budget=budget,
+        out=out,
+        as_json=as_json,
+    )
+
+
+def _require_unset(name: str, options: Mapping[str, Any]) -> None:
+    """Options that mean nothing to a case are refused, not passed over."""
+    for option, given in options.items():
+        if given:
+            raise RunError(f"{option} means nothing to {name}; leave it out")
 
 
 def run_export(place: Path, out: Path) -> None:
-    model, _ = trained_model(place)
+    case = case_named(run_record(place)["case"])
+    if case.published is None:
+        raise RunError(f"{place} is a run of {case.name}, of which no published names are known")
     if out.exists():
         raise RunError(f"{out} exists already; choose another --out")
-    save_deepmind(out, model)
-    say(progress_console(), f"{out}: {len(published_names(model))} arrays under their published names")
+    arrays = case.published(place)
+    write_arrays(out, arrays)
+    say(progress_console(), f"{out}: {len(arrays)} arrays under their published names")
 
 
 def run_demo(out: Path, *, as_json: bool) -> None:
@@ -321,18 +345,3 @@ def run_demo(out: Path, *, as_json: bool) -> None:
     rows = demonstrate(out, console)
     paths = save_demo(out, rows)
     print_results(rows, table_of_demo(rows), paths, console, as_json=as_json)
-
-
-def _with_defaults(case: Case, defaults: Mapping[str, int]) -> dict[str, Size]:
-    return {
-        name: dataclasses.replace(size, default=defaults.get(name, size.default)) for name, size in case.sizes.items()
-    }
-
-
-def _records(case: Case, data: Path | None, structures: Path | None, console: Console) -> Records:
-    if data is None and structures is not None:
-        raise RunError(f"--structures needs --data: {structures} would have no sequences to belong to")
-    records = case.demo("train") if data is None else case.read(data, structures)
-    for warning in records.warnings:
-        say(console, f"warning: {warning}")
-    return records

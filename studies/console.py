@@ -1,4 +1,4 @@
-"""What commands print, and where: results to standard output, everything else beside it."""
+"""Where commands say what: progress on standard error, tables and JSON on standard output."""
 
 import json
 import sys
@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from elbowroom.studies.run_folder import unusable
+from elbowroom.studies.case import Case, Records
+from elbowroom.studies.run_folder import RunError, unusable
 
 
 def progress_console() -> Console:
@@ -46,3 +47,13 @@ def print_results(
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
+
+
+def read_records(case: Case, data: Path | None, structures: Path | None, console: Console) -> Records:
+    """The user's data, or the case's own to train on, with the warnings said."""
+    if data is None and structures is not None:
+        raise RunError(f"--structures needs --data: {structures} would have no sequences to belong to")
+    records = case.demo("train") if data is None else case.read(data, structures)
+    for warning in records.warnings:
+        say(console, f"warning: {warning}")
+    return records

@@ -1,12 +1,7 @@
 """AlphaFold's published parameter files, `params_model_*.npz`: reading and writing."""
 
-import hashlib
-import os
-import zipfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from flax import nnx
 
 from elbowroom.models.alphafold.config import AlphaFoldConfig
@@ -17,6 +12,7 @@ from elbowroom.models.alphafold.weights import (
     published_arrays,
 )
 from elbowroom.models.published import WeightsError
+from elbowroom.studies.parameter_file import read_arrays, write_arrays
 
 
 def load_deepmind(path: Path, config: AlphaFoldConfig | None = None) -> AlphaFold:
@@ -27,7 +23,7 @@ def load_deepmind(path: Path, config: AlphaFoldConfig | None = None) -> AlphaFol
 
     Raises `WeightsError` naming the file, and every array that is missing, not part of the model or of another shape.
     """
-    arrays = _read(path)
+    arrays = read_arrays(path, "a params_model_*.npz file")
     try:
         sizes = config or config_of({name: array.shape for name, array in arrays.items()})
         model = nnx.eval_shape(lambda: AlphaFold(sizes, rngs=nnx.Rngs(0)))
@@ -39,27 +35,4 @@ def load_deepmind(path: Path, config: AlphaFoldConfig | None = None) -> AlphaFol
 
 def save_deepmind(path: Path, model: AlphaFold) -> None:
     """Write all parameters under their published names; `load_deepmind` gives back the same bits."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
-        arrays: Any = {name: np.asarray(array) for name, array in published_arrays(model).items()}
-        np.savez(file, **arrays)
-    os.replace(partial, path)
-
-
-def file_fingerprint(path: Path) -> str:
-    """SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    try:
-        # Opened here, because numpy leaves a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return dict(stored)
-    except OSError as error:
-        raise WeightsError(
-            f"{path} cannot be read: {error.strerror or error}; give a params_model_*.npz file"
-        ) from None
-    except (ValueError, TypeError, zipfile.BadZipFile, EOFError):
-        raise WeightsError(f"{path} is no npz file or damaged; fetch params_model_*.npz again") from None
+    write_arrays(path, published_arrays(model))

@@ -1,6 +1,7 @@
-"""The most memory a run has held so far, as the device or the operating system counts it."""
+"""Memory of this machine's device: the most that a run has held so far, and what is free."""
 
 import jax
+import psutil
 
 from elbowroom.memory.footprint.resident import high_water
 
@@ -11,3 +12,11 @@ def peak_so_far() -> tuple[int, str]:
     if statistics is not None:
         return statistics["peak_bytes_in_use"], "device peak"
     return high_water(), "process peak"
+
+
+def free_memory() -> int:
+    """Bytes that the device, or this machine where it has no memory of its own, can still give."""
+    statistics = jax.local_devices()[0].memory_stats()
+    if statistics is None:
+        return psutil.virtual_memory().available
+    return statistics["bytes_limit"] - statistics["bytes_in_use"]

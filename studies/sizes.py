@@ -1,7 +1,7 @@
 """Sizes of a case by name, and what a user may write for them on the command line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 type Sizes = Mapping[str, int]
 """A value for every size of a case: lengths, depths and counts by name."""
@@ -38,6 +38,11 @@ def chosen_sizes(known: Mapping[str, Size], texts: Sequence[str]) -> dict[str, i
             raise CaseSizeError(f"--size {text}: {name} must be a whole number from {known[name].least}")
         given[name] = int(value)
     return {name: given.get(name, size.default) for name, size in known.items()}
+
+
+def with_defaults(known: Mapping[str, Size], defaults: Mapping[str, int]) -> dict[str, Size]:
+    """The same sizes, with other defaults for some."""
+    return {name: replace(size, default=defaults.get(name, size.default)) for name, size in known.items()}
 
 
 def _example(known: Mapping[str, Size]) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from elbowroom.datasets.findings import Findings
 from elbowroom.datasets.weather.arrays import Part
 from elbowroom.datasets.weather.frame import Frame, frame_of
+from elbowroom.datasets.weather.leads import over_valid_times
 from elbowroom.datasets.weather.names import DIMENSIONS, MEMBER, SHORT, SINGLE, STATIC, SURFACE, VERSION
 from elbowroom.datasets.weather.times import Times
 
@@ -41,7 +42,7 @@ def fields_of(
       levels: hPa to keep; None keeps all.
       member: place along a dimension of ensemble members.
     """
-    raw = _single_places(raw, path, findings, member)
+    raw = _single_places(over_valid_times(raw, path, findings), path, findings, member)
     frame = frame_of(raw, path, findings, levels)
     if frame is None:
         return []

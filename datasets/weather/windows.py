@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 
 from elbowroom.datasets.weather.times import Times, regular_step
 
@@ -40,10 +40,20 @@ def windows(times: Times, *, history: int, leads: Sequence[int], step: np.timede
     if spacing is None:
         raise ValueError(f"{len(times)} time step has no regular step: read two or more")
     between = spacing if step is None else step.astype("timedelta64[ns]")
-    offsets = np.array([*range(1 - history, 1), *leads]) * between
-    earliest, latest = times[0] - offsets[0], times[-1] - offsets.max()
+    offsets = np.array([*range(1 - history, 1), *leads])
+    whole = _whole(times, offsets * between)
+    earliest, latest = times[0] - offsets[0] * between, times[-1] - offsets.max() * between
+    possible = 0 if latest < earliest else int((latest - earliest) // spacing) + 1
+    return Windows(steps=whole, history=history, step=between, dropped=max(0, possible - len(whole)))
+
+
+def histories(times: Times, *, history: int, step: np.timedelta64) -> Int[np.ndarray, "window step"]:
+    """Places of every time at which a forecast can start, after those of the `history - 1` times before it."""
+    return _whole(times, np.arange(1 - history, 1) * step.astype("timedelta64[ns]"))
+
+
+def _whole(times: Times, offsets: Shaped[np.ndarray, "step"]) -> Int[np.ndarray, "window step"]:
+    """Places in time of every window all of whose steps are there."""
     wanted = times[:, None] + offsets[None, :]
     places = np.searchsorted(times, wanted).clip(max=len(times) - 1)
-    whole = (times[places] == wanted).all(axis=1)
-    possible = 0 if latest < earliest else int((latest - earliest) // spacing) + 1
-    return Windows(steps=places[whole], history=history, step=between, dropped=max(0, possible - int(whole.sum())))
+    return places[(times[places] == wanted).all(axis=1)]

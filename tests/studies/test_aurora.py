@@ -8,70 +8,24 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-import xarray as xr
 from rich.console import Console
+from tiny_weather import CASE, HOLE, SIZES, TINY, physical, stored
 from typer.testing import CliRunner, Result
 
 from elbowroom.memory.plan import Plan
-from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.normalisation import UnknownVariableError, atmosphere_scaling, surface_scaling
-from elbowroom.studies.aurora import AURORA, aurora_case
+from elbowroom.studies.aurora import AURORA
 from elbowroom.studies.cli import app
 from elbowroom.studies.run_folder import RunError
 from elbowroom.studies.sizes import CaseSizeError
 from elbowroom.studies.train import Training, train
 
-TINY = AuroraConfig(
-    channels=16,
-    heads=2,
-    window=(2, 2, 3),
-    down_depths=(1, 1),
-    down_heads=(2, 4),
-    up_depths=(1, 1),
-    up_heads=(4, 2),
-    latent_levels=3,
-)
-CASE = aurora_case("tiny", TINY)
-LATITUDES, LONGITUDES, LEVELS, TIMES = np.linspace(90, -90, 9), np.arange(0, 360, 30.0), [500, 850], 5
-SIZES = {"latitudes": 9, "longitudes": 12, "levels": 2, "steps": 1, "batch": 1}
-HOLE = {"time": 2, "level": 1, "latitude": 3, "longitude": 4}
-
-
-def physical() -> xr.Dataset:
-    """Random fields with the mean and scale of each variable, and one hole in the temperature."""
-    rng = np.random.default_rng(0)
-    mean, scale = surface_scaling(TINY.surface)
-    air_mean, air_scale = atmosphere_scaling(TINY.atmosphere, np.array(LEVELS))
-    grid, leveled = ("latitude", "longitude"), ("time", "level", "latitude", "longitude")
-    shape = (len(LATITUDES), len(LONGITUDES))
-    surface = {
-        name: (("time", *grid), mean[i] + scale[i] * rng.normal(size=(TIMES, *shape)))
-        for i, name in enumerate(TINY.surface)
-    }
-    air = {
-        name: (leveled, air_mean[i] + air_scale[i] * rng.normal(size=(TIMES, len(LEVELS), *shape)))
-        for i, name in enumerate(TINY.atmosphere)
-    }
-    air["q"] = (leveled, np.abs(air["q"][1]))
-    static = {"lsm": rng.random(shape), "z_surface": 1000 * rng.random(shape), "slt": rng.integers(0, 7, shape) * 1.0}
-    dataset = xr.Dataset(
-        {**surface, **air, **{name: (grid, field) for name, field in static.items()}},
-        {
-            "time": np.datetime64("2020-01-01", "ns") + np.arange(TIMES) * np.timedelta64(6, "h"),
-            "level": np.array(LEVELS, np.float64),
-            "latitude": LATITUDES,
-            "longitude": LONGITUDES,
-        },
-    )
-    dataset["t"][HOLE] = np.nan
-    return dataset
+TIMES = 5
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("weather") / "tiny.zarr"
-    physical().to_zarr(path, consolidated=False)
-    return path
+    return stored(tmp_path_factory.mktemp("weather"), physical(TIMES))
 
 
 @pytest.fixture(scope="module")
@@ -178,15 +132,6 @@ def test_a_broken_weather_file_is_a_defect_and_no_traceback(tmp_path):
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert "is no readable netcdf" in result.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments", [("predict", "aurora", "x.fasta", "--params", "y"), ("evaluate", "aurora", "--params", "y")]
-)
-def test_commands_about_proteins_refuse_the_weather(arguments):
-    result = command(*arguments)
-    assert result.exit_code == 2
-    assert "aurora is not about proteins" in result.stderr
 
 
 def test_training_on_files_without_auroras_variables_names_them(tmp_path):
