@@ -27,7 +27,8 @@ SIZES = ("crop=128", "clusters=128", "extra=128", "templates=0", "recycles=0")
 WITHOUT = Plan(recompute=Recompute(blocks=True))
 TITLE = "Offload: what leaves the device, and what the host receives"
 INTRODUCTION = """One train step of the published model 1 (48 + 4 blocks; crop 128, 128 clusters and extra rows) in
-float32, blocks recomputed, compiled for the card with and without the offload. Made by `elbowroom reproduce offload`."""
+float32, blocks recomputed, compiled for the card with and without the offload. Made by
+`elbowroom reproduce offload`."""
 
 
 @dataclass(frozen=True, kw_only=True)
