@@ -43,9 +43,9 @@ from elbowroom.studies.table import Column, markdown_table
 type Answer = dict[str, Any]
 
 THREADS, REPEATS = 2, 7
-SPACING = 1.40625
+SPACING = 1.0
 """degrees; a number of which float32 holds all multiples"""
-LATITUDE, LONGITUDE = 90 - SPACING * (np.arange(128) + 0.5), SPACING * np.arange(256)
+LATITUDE, LONGITUDE = 90 - SPACING * (np.arange(180) + 0.5), SPACING * np.arange(360)
 LEVEL = (50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 850, 925, 1000)
 SIZES = {"latitudes": len(LATITUDE), "longitudes": len(LONGITUDE), "levels": len(LEVEL), "steps": 1, "batch": 1}
 LEAD = 6.0

@@ -4,6 +4,8 @@ Liu et al. 2021 (Swin), with the normalisation after each module conditioned on 
 Supplement B.4. Tokens lie as [level lat lon c].
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from einops import rearrange
@@ -13,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from elbowroom.memory.chunk import map_rows
 from elbowroom.memory.plan import Plan
 from elbowroom.memory.precision import to_compute, wide
-from elbowroom.memory.recompute import name, recomputed_module
+from elbowroom.memory.recompute import name, recomputed_block, recomputed_module
 from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.layers import EPSILON, LayerNorm, Linear, gelu
 from elbowroom.models.aurora.windows import Triple, Windows, windows_of
@@ -115,8 +117,7 @@ class SwinBlock(nnx.Module):
         self, tokens: Tokens, context: Float[Array, "d"], shifted: Bool[Array, ""], windows: Windows, plan: Plan
     ) -> Tokens:
         """Windows of one latitude are a row; so many rows at a time as hold `plan.chunk.rows` latitudes."""
-        shift = jnp.where(shifted, jnp.asarray(windows.shift, jnp.int32), 0)
-        padded = jnp.pad(jnp.roll(tokens, -shift, (0, 1, 2)), (*windows.padding, (0, 0)))
+        padded = jnp.pad(_rolled_if(shifted, tokens, tuple(-by for by in windows.shift)), (*windows.padding, (0, 0)))
         groups = jnp.where(shifted, jnp.asarray(windows.groups(), jnp.int32), 0)
         sizes = dict(zip(("z", "y", "x"), windows.window, strict=True))
         cut = "(nz z) (ny y) (nx x) ..."
@@ -132,7 +133,7 @@ class SwinBlock(nnx.Module):
         update = map_rows(rows, tiles, numbers, size=size, axes=(2, 2), out_axis=2)
         update = rearrange(update, "nz z ny y nx x c -> (nz z) (ny y) (nx x) c")
         start = [before for before, _ in (*windows.padding, (0, 0))]
-        return jnp.roll(jax.lax.dynamic_slice(update, start, tokens.shape), shift, (0, 1, 2))
+        return _rolled_if(shifted, jax.lax.dynamic_slice(update, start, tokens.shape), windows.shift)
 
 
 class Merge(nnx.Module):
@@ -215,13 +216,21 @@ class Backbone(nnx.Module):
         for stage in self.encoder_layers:
             tokens = stage(tokens, context, self.window, plan)
             skips.append(tokens)
-            tokens = stage.downsample(tokens) if hasattr(stage, "downsample") else tokens
+            if hasattr(stage, "downsample"):
+                tokens = recomputed_block(stage.downsample, plan, barrier=True)(tokens)
         for step, stage in enumerate(self.decoder_layers):
             tokens, left = stage(tokens, context, self.window, plan), len(skips) - 1 - step
             if left > 0:
-                tokens = stage.upsample(tokens, _resolution(skips[left - 1]))
+                upsample = partial(stage.upsample, resolution=_resolution(skips[left - 1]))
+                tokens = recomputed_block(upsample, plan, barrier=True)(tokens)
             tokens = tokens + skips[left - 1] if step > 0 and left > 0 else tokens
-        return jnp.concatenate([tokens, skips[0]], axis=-1)
+        # Without the barrier the gradients of both lie in one array till that of the skip is used, at the very end.
+        return jnp.concatenate(jax.lax.optimization_barrier((tokens, skips[0])), axis=-1)
+
+
+def _rolled_if(shifted: Bool[Array, ""], tokens: Tokens, by: Triple) -> Tokens:
+    """A choice between two arrays: to roll by a traced number takes arrays twice as long, one axis after the other."""
+    return jnp.where(shifted, jnp.roll(tokens, by, (0, 1, 2)), tokens)
 
 
 def _resolution(tokens: Tokens) -> Triple:
