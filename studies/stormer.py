@@ -1,7 +1,7 @@
 """The Stormer cases: the change of the weather over a lead time, from scratch, against persistence."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from flax import nnx
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from elbowroom.datasets.demo.load import demo_weather
 from elbowroom.datasets.weather.fingerprint import fingerprint
@@ -36,6 +36,7 @@ from elbowroom.studies.stormer_features import (
     require_sizes,
     scaling_of,
 )
+from elbowroom.studies.stormer_forecast import forecast_of, published_of_run, stormer_forecaster
 from elbowroom.studies.weather_batches import FeatureBatches
 
 BOTH = Recompute(blocks=True, modules=True)
@@ -77,16 +78,6 @@ def techniques(sizes: Sizes) -> dict[str, Plan]:
         "bfloat16": Plan(precision=BFLOAT16),
         "bfloat16, all": Plan(precision=BFLOAT16, recompute=BOTH, chunk=exact),
     }
-
-
-def forecast_of(config: StormerConfig, plan: Plan) -> Callable[[PyTree, Any], Float[Array, "channel lat lon"]]:
-    """The model as a function from parameters and an example's features to the normalised change of every channel."""
-    graph, _ = nnx.split(nnx.eval_shape(lambda: Stormer(config, rngs=nnx.Rngs(0))), nnx.Param)
-
-    def forecast(parameters: PyTree, example: Any) -> Float[Array, "channel lat lon"]:
-        return nnx.merge(graph, parameters)(example["state"], example["mask"], example["lead_hours"], plan)
-
-    return forecast
 
 
 @dataclass(frozen=True)
@@ -235,6 +226,8 @@ def stormer_case(name: str, config: StormerConfig, *, symmetric: bool = False, s
         held_out=data.held_out,
         prior=lambda records: persistence_error,
         measured_on=measured_on if scaling is None else None,
+        published=published_of_run,
+        forecaster=stormer_forecaster,
     )
 
 

@@ -132,24 +132,36 @@ class FeatureMaker:
 
     def __call__(self, example: Example) -> dict[str, np.ndarray]:
         """The state, its change and the hours between them; 0, the mean, where a value is not known."""
-        (state, later), (known, known_later) = self._stacked(example)
+        (now, later), (known, known_later) = self._stacked(example)
         hours = float(example[HOURS][1] - example[HOURS][0])
         lead = round(hours / self._scaling.step_hours)
         spread = _column([channel.changes[lead - 1] for channel in self._scaling.channels])
-        mean, std = (_column([getattr(c, name) for c in self._scaling.channels]) for name in ("mean", "std"))
         both = known & known_later
         return {
-            "state": np.where(known, (state - mean) / std, 0).astype(np.float32),
+            "state": self._normalised(now, known),
             "mask": known,
-            "target": np.where(both, (later - state) / spread, 0).astype(np.float32),
+            "target": np.where(both, (later - now) / spread, 0).astype(np.float32),
             "target_mask": both,
             "lead_hours": np.array(hours, np.float32),
             "area": self._area,
         }
 
+    def newest(
+        self, example: Example
+    ) -> tuple[Float[np.ndarray, "channel lat lon"], Bool[np.ndarray, "channel lat lon"]]:
+        """The state at the last time, and where it is known."""
+        values, known = self._stacked(example)
+        return self._normalised(values[-1], known[-1]), known[-1]
+
+    def _normalised(
+        self, values: Float[np.ndarray, "channel lat lon"], known: Bool[np.ndarray, "channel lat lon"]
+    ) -> Float[np.ndarray, "channel lat lon"]:
+        mean, std = (_column([getattr(c, name) for c in self._scaling.channels]) for name in ("mean", "std"))
+        return np.where(known, (values - mean) / std, 0).astype(np.float32)
+
     def _stacked(
         self, example: Example
-    ) -> tuple[Float[np.ndarray, "two channel lat lon"], Bool[np.ndarray, "two channel lat lon"]]:
+    ) -> tuple[Float[np.ndarray, "time channel lat lon"], Bool[np.ndarray, "time channel lat lon"]]:
         """Values and where they are known."""
         picked = [self._picked(example, channel) for channel in self._scaling.channels]
         return np.stack([values for values, _ in picked], axis=1), np.stack([known for _, known in picked], axis=1)
