@@ -10,6 +10,7 @@ taken in turns. Writes `beside_aurora.md` and `.json` beside this file. Linux on
 import ctypes
 import dataclasses
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -42,7 +43,7 @@ from elbowroom.studies.table import Column, markdown_table
 
 type Answer = dict[str, Any]
 
-THREADS, REPEATS = 2, 7
+THREADS, REPEATS = 2, 3
 SPACING = 1.0
 """degrees; a number of which float32 holds all multiples"""
 LATITUDE, LONGITUDE = 90 - SPACING * (np.arange(180) + 0.5), SPACING * np.arange(360)
@@ -53,8 +54,7 @@ CONFIG = small()
 OPTIMIZER = dataclasses.replace(PUBLISHED, learning_rate=1e-4, warmup_steps=1)
 BOTH = Recompute(blocks=True, modules=True)
 PLANS = (
-    Plan(recompute=BOTH, chunk=Chunk(rows=6)),
-    Plan(recompute=BOTH, chunk=Chunk(rows=12)),
+    Plan(recompute=BOTH, chunk=Chunk(rows=3)),
     Plan(recompute=Recompute(blocks=True)),
     Plan(),
 )
@@ -62,7 +62,8 @@ COLUMNS = (
     Column("code", lambda r: r["code"]),
     Column("step", lambda r: statistics.median(r["seconds"]), lambda s: f"{s:.2f} s"),
     Column("fastest to slowest", lambda r: r["seconds"], lambda s: f"{min(s):.2f} to {max(s):.2f} s"),
-    Column("time / original", lambda r: r["time_ratio"], lambda r: f"{r:.2f}"),
+    Column("time / original", lambda r: r["seconds_ratio"], lambda r: f"{r:.2f}"),
+    Column("processor time / original", lambda r: r["processor_seconds_ratio"], lambda r: f"{r:.2f}"),
     Column("growth", lambda r: statistics.median(r["growth"]), format_size),
     Column("growth / original", lambda r: r["growth_ratio"], lambda r: f"{r:.2f}"),
     Column("loss difference", lambda r: r["loss_difference"], lambda d: f"{d:.1e}"),
@@ -150,11 +151,11 @@ def answer_steps(folder: Path, plan: Plan) -> None:
         # Memory that was freed but is kept for later is no part of what a step finds.
         ctypes.CDLL(None).malloc_trim(0)
         with Peak() as peak:
-            began = time.perf_counter()
+            began = time.perf_counter(), time.process_time()
             state, metrics = jax.block_until_ready(compiled(state, batch))
-            seconds = time.perf_counter() - began
+            took = {"seconds": time.perf_counter() - began[0], "processor_seconds": time.process_time() - began[1]}
         numbers = {key: float(metrics[key]) for key in ("loss", "gradient_norm")}
-        print(json.dumps({**numbers, "seconds": seconds, "growth": peak.size}), flush=True)
+        print(json.dumps({**numbers, **took, "growth": peak.size}), flush=True)
 
 
 class Competitor:
@@ -183,25 +184,24 @@ class Competitor:
 def rows_of(competitors: list[Competitor]) -> list[dict[str, Any]]:
     """What is told of each; the original comes first. A first step also pays for what is made once."""
     base = competitors[0].steps
-    rows = []
-    for one in competitors:
-        seconds, growth = ([step[key] for step in one.steps[1:]] for key in ("seconds", "growth"))
-        pairs = list(zip(one.steps[1:], base[1:], strict=True))
-        rows.append(
-            {
-                "code": one.code,
-                "seconds": seconds,
-                "growth": growth,
-                "time_ratio": statistics.median(own["seconds"] / other["seconds"] for own, other in pairs),
-                "growth_ratio": statistics.median(own["growth"] / other["growth"] for own, other in pairs),
-                **{
-                    f"{key}_difference": max(abs(a[key] / b[key] - 1) for a, b in zip(one.steps, base, strict=True))
-                    for key in ("loss", "gradient_norm")
-                },
-                "about": one.about,
-            }
-        )
-    return rows
+    return [
+        {
+            "code": one.code,
+            **{key: [step[key] for step in one.steps[1:]] for key in COUNTED},
+            **{f"{key}_ratio": _median_ratio(key, one.steps[1:], base[1:]) for key in COUNTED},
+            **{f"{key}_difference": _largest_difference(key, one.steps, base) for key in ("loss", "gradient_norm")},
+            "about": one.about,
+        }
+        for one in competitors
+    ]
+
+
+def _median_ratio(key: str, steps: list[Answer], base: list[Answer]) -> float:
+    return statistics.median(own[key] / other[key] for own, other in zip(steps, base, strict=True))
+
+
+def _largest_difference(key: str, steps: list[Answer], base: list[Answer]) -> float:
+    return max(abs(own[key] / other[key] - 1) for own, other in zip(steps, base, strict=True))
 
 
 def measured(python: str) -> dict[str, Any]:
@@ -218,7 +218,8 @@ def measured(python: str) -> dict[str, Any]:
         for _ in range(1 + REPEATS):
             for one in competitors:
                 one.take()
-    return {"rows": rows_of(competitors), "sizes": SIZES, "threads": THREADS, "provenance": provenance()}
+    rows, busy = rows_of(competitors), os.getloadavg()[1]
+    return {"rows": rows, "sizes": SIZES, "threads": THREADS, "load": busy, "provenance": provenance()}
 
 
 def report(found: dict[str, Any]) -> str:
@@ -234,7 +235,8 @@ its own; {len(found["rows"][0]["seconds"])} steps are taken in turns after a fir
 
 Step and growth are medians, ratios medians over turns. Growth is by how much the resident memory of the process rises
 at most during a step above parameters and moments, by the kernel's high-water mark; gradients are part of it. The
-differences are relative, of loss and gradient's norm, the largest over all steps. Written by `beside_aurora.py`.
+differences are relative, of loss and gradient's norm, the largest over all steps. Others may have used the machine
+meanwhile, which processor time shows less: the load was {found["load"]:.1f} on average. Written by `beside_aurora.py`.
 
 {markdown_table(COLUMNS, found["rows"])}
 
