@@ -58,6 +58,8 @@ PLANS = (
     Plan(recompute=Recompute(blocks=True)),
     Plan(),
 )
+ORIGINAL = "original, checkpointing on"
+COUNTED = ("seconds", "processor_seconds", "growth")
 COLUMNS = (
     Column("code", lambda r: r["code"]),
     Column("step", lambda r: statistics.median(r["seconds"]), lambda s: f"{s:.2f} s"),
@@ -146,7 +148,8 @@ def answer_steps(folder: Path, plan: Plan) -> None:
     del model
     step = make_step(AURORA_SMALL.loss(SIZES, plan), optimizer, plan, clip_norm=OPTIMIZER.clip_norm)
     compiled = jax.jit(step, donate_argnums=0).lower(state, batch).compile()
-    print(json.dumps({"temporaries": compiled.memory_analysis().temp_size_in_bytes}), flush=True)
+    analysis: Any = compiled.memory_analysis()
+    print(json.dumps({"temporaries": analysis.temp_size_in_bytes}), flush=True)
     for _ in sys.stdin:
         # Memory that was freed but is kept for later is no part of what a step finds.
         ctypes.CDLL(None).malloc_trim(0)
@@ -208,7 +211,8 @@ def measured(python: str) -> dict[str, Any]:
     script = Path(__file__)
     with tempfile.TemporaryDirectory() as folder:
         weather().to_netcdf(Path(folder) / "weather.nc")
-        np.savez(Path(folder) / "parameters.npz", **parameters())
+        arrays: dict[str, Any] = parameters()
+        np.savez(Path(folder) / "parameters.npz", **arrays)
         peer = script.with_name("beside_aurora_original.py")
         competitors = [Competitor(ORIGINAL, python, str(peer), folder, json.dumps(settings()))]
         for plan in PLANS:

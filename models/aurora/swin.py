@@ -228,7 +228,7 @@ class Backbone(nnx.Module):
         return jnp.concatenate(jax.lax.optimization_barrier((tokens, skips[0])), axis=-1)
 
 
-def _rolled_if(shifted: Bool[Array, ""], tokens: Tokens, by: Triple) -> Tokens:
+def _rolled_if(shifted: Bool[Array, ""], tokens: Tokens, by: tuple[int, ...]) -> Tokens:
     """A choice between two arrays: to roll by a traced number takes arrays twice as long, one axis after the other."""
     return jnp.where(shifted, jnp.roll(tokens, by, (0, 1, 2)), tokens)
 

@@ -43,13 +43,13 @@ POINTS = (
     _point("rtx4090", "rtx4090", ADAM_ON_HOST, "AdamW, its state in host memory", "-", host_limit=HOST_LIMIT),
     _point("rtx4090_8bit", "rtx4090", IN_8_BITS, "Adam in 8 bits, nothing offloaded", "-"),
     _point(
-        "rtx4090_roll_out",
-        "rtx4090",
-        ADAM_ON_HOST,
-        "a roll-out of four steps, AdamW, its state in host memory",
+        "a100_40_roll_out",
+        "a100-40",
+        IN_8_BITS,
+        "a roll-out of four steps, Adam in 8 bits, nothing offloaded",
         "-",
         sizes={"steps": 4},
-        host_limit=HOST_LIMIT,
+        peak_limit=38 * GIB,
     ),
 )
 BY_PART = ("plain", "h100", "a100_40", "rtx4090")
