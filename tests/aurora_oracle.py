@@ -71,6 +71,7 @@ def config(case: Path, **changes: Any) -> AuroraConfig:
     )
 
 
+@cache
 def model(case: Path, variant: str | None = None, **changes: Any) -> Aurora:
     """The reference's model, or a variant with its further parameters."""
     names = {**beside(case, "params")["model"], **(beside(case, "params")[variant] if variant else {})}

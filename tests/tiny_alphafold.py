@@ -120,8 +120,8 @@ def loss_alone(plan: Plan) -> jax.Array:
 
 
 @cache
-def loss_and_gradient(plan: Plan, dtype: str = "float32", seed: int = 3) -> tuple[jax.Array, dict[str, jax.Array]]:
+def loss_and_gradient(plan: Plan, dtype: str = "float32", seed: int = 3) -> tuple[float, dict[str, np.ndarray]]:
     """The loss and the gradient of every parameter by its path, in `dtype` throughout; `seed` is the dropout's."""
     value, gradient = _value_and_gradient(plan)(*_arguments(dtype, seed))
     flat, _ = jax.tree_util.tree_flatten_with_path(gradient)
-    return value, {jax.tree_util.keystr(path): array for path, array in flat}
+    return float(value), {jax.tree_util.keystr(path): np.asarray(array) for path, array in flat}

@@ -1,8 +1,7 @@
 """Every exact technique gives the plain model's loss and the plain gradient of every parameter."""
 
-import jax
-import jax.numpy as jnp
 import pytest
+from exactness import require_exact
 from tiny_alphafold import loss_alone, loss_and_gradient
 
 from elbowroom.memory.plan import Chunk, Plan, Precision, Recompute
@@ -21,21 +20,12 @@ PLANS = {
 }
 
 
-def relative_errors(plan: Plan, dtype: str) -> dict[str, float]:
-    """L2 distance from the plain gradient, by parameter, in units of its L2 norm.
-
-    Some parameters shift all logits of a softmax alike: their true gradient is zero and both sides hold rounding, so
-    it is measured in units of the gradient of their layer's other parameter.
-    """
-    plain = Plan(precision=Precision(compute=dtype))
-    (want_loss, want), (got_loss, got) = loss_and_gradient(plain, dtype), loss_and_gradient(plan, dtype)
-    errors = {"loss": abs(float(got_loss / want_loss) - 1)}
-    for path, array in want.items():
-        errors[path] = float(jnp.linalg.norm(got[path] - array) / jnp.linalg.norm(want[measured_by(path)]))
-    return errors
-
-
 def measured_by(path: str) -> str:
+    """The parameter whose gradient's norm is the unit of another's: of itself, save for some of the templates.
+
+    They shift all logits of a softmax alike: their true gradient is zero and both sides hold rounding, so it is
+    measured in units of the gradient of their layer's other parameter.
+    """
     if "feat_2d_norm" in path:
         return path.replace("offset", "scale")
     return path.replace("bias", "weights") if "attention_2d" in path else path
@@ -44,19 +34,13 @@ def measured_by(path: str) -> str:
 @FLOAT32
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_loss_and_every_gradient_equal_the_plain_model_in_float32(plan):
-    errors = relative_errors(plan, "float32")
-    worst = max(errors, key=errors.__getitem__)
-    assert errors[worst] <= 1e-5, f"{worst}: {errors[worst]:.1e}"
+    require_exact(loss_and_gradient, plan, "float32", measured_by=measured_by)
 
 
 @FLOAT64
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_loss_and_every_gradient_equal_the_plain_model_in_float64(plan):
-    with jax.enable_x64(True):
-        doubled = Plan(precision=Precision(compute="float64"), recompute=plan.recompute, chunk=plan.chunk)
-        errors = relative_errors(doubled, "float64")
-    worst = max(errors, key=errors.__getitem__)
-    assert errors[worst] <= 1e-12, f"{worst}: {errors[worst]:.1e}"
+    require_exact(loss_and_gradient, plan, "float64", measured_by=measured_by)
 
 
 @FLOAT32

@@ -56,12 +56,21 @@ def prefixed(case, prefix):
     return {k.removeprefix(prefix): v for k, v in arrays(case).items() if k.startswith(prefix)}
 
 
+@partial(jax.jit, static_argnames=("graph", "how"))
+def compiled(graph, parameters, *given, how):
+    return nnx.merge(graph, parameters)(*given, *how)
+
+
+def run(module, *given, how):
+    """A module's result, compiled once for all modules of the same kind and shapes; `how` is what is not an array."""
+    return compiled(*nnx.split(module), *given, how=how)
+
+
 @cache
 def ran(case, plan=PLANS["plain"], variant=None, **changes):
     """Every example's prediction."""
-    step = jax.jit(lambda parts, *given: nnx.merge(*parts)(*given, plan))
-    parts = nnx.split(model(case, variant, **changes))
-    return [step(parts, history(case, i), where_and_when(case, i)) for i in examples(case)]
+    ours = model(case, variant, **changes)
+    return [run(ours, history(case, i), where_and_when(case, i), how=(plan,)) for i in examples(case)]
 
 
 def fields(case, weather: Weather, prefix: str):
@@ -145,8 +154,7 @@ def test_every_stage_is_the_references(case, plan):
     held, sizes, ours = arrays(case), config(case), model(case)
     for i in examples(case):
         where, given = where_and_when(case, i), history(case, i)
-        encode = nnx.jit(lambda encoder, *parts: encoder(*parts, plan))
-        tokens = encode(ours.encoder, *given, where)
+        tokens = run(ours.encoder, *given, where, how=(plan,))
         close(tokens_of(tokens), held["enc/out"][i])
         context = ours.backbone.time_mlp["0"](jnp.asarray(where.lead_time))
         context = ours.backbone.time_mlp["2"](jax.nn.silu(context))
@@ -164,17 +172,17 @@ def walk(backbone, tokens, context, window, plan):
             windows = windows_of(tokens.shape[:3], window)
             graph, stacked = nnx.split(stage.blocks)
             for index in range(jax.tree.leaves(stacked)[0].shape[0]):
-                block = nnx.merge(graph, jax.tree.map(lambda leaf, index=index: leaf[index], stacked))
-                run = nnx.jit(partial(type(block).__call__, windows=windows, plan=plan))
-                tokens = run(block, tokens, context, jnp.asarray(index % 2 == 1))
+                block = jax.tree.map(lambda leaf, index=index: np.asarray(leaf)[index], stacked)
+                shifted = jnp.asarray(index % 2 == 1)
+                tokens = compiled(graph, block, tokens, context, shifted, how=(windows, plan))
                 found[f"{side}{number}/block{index}"] = tokens
             if side == "enc":
                 skips.append(tokens)
                 if hasattr(stage, "downsample"):
-                    tokens = found[f"enc{number}/down"] = stage.downsample(tokens)
+                    tokens = found[f"enc{number}/down"] = run(stage.downsample, tokens, how=())
             elif hasattr(stage, "upsample"):
                 finer = skips[len(skips) - 2 - number]
-                tokens = found[f"dec{number}/up"] = stage.upsample(tokens, finer.shape[:3])
+                tokens = found[f"dec{number}/up"] = run(stage.upsample, tokens, how=(finer.shape[:3],))
                 tokens = tokens + finer if number > 0 else tokens
     return {**found, "out": jnp.concatenate([tokens, skips[0]], axis=-1)}
 
@@ -233,10 +241,10 @@ def test_predictions_in_physical_units_are_the_references(case):
 
 def test_the_second_step_of_a_roll_out_is_the_references(case):
     ours, held = model(case), arrays(case)
-    step = nnx.jit(lambda model, *given: model(*given, Plan()))
     compared = 0
     for i, first in enumerate(ran(case)):
-        second = step(ours, history(case, i).after(first), where_and_when(case, i, steps=1))
+        given = history(case, i).after(first), where_and_when(case, i, steps=1)
+        second = run(ours, *given, how=(PLANS["plain"],))
         for name, field in fields(case, second, "rollout2/"):
             if name in held:
                 mean, scale = statistics(case, *name.split("/")[1:])
@@ -286,13 +294,16 @@ def gradients(case, plan, dtype="float32"):
         found = nnx.merge(graph, parameters)(given, where, plan)
         return reference_loss(found, target, latitudes) / len(examples(case))
 
-    cast = partial(jax.tree.map, lambda leaf: jnp.asarray(leaf, dtype))
+    # In numpy: jax would compile each conversion and each sum for every shape.
+    cast = partial(jax.tree.map, lambda leaf: np.asarray(leaf, dtype))
     found = [
         step(*map(cast, (parameters, history(case, i, dtype), where_and_when(case, i), targets(case, i))))
         for i in examples(case)
     ]
     values, pairs = zip(*found, strict=True)
-    return sum(values), jax.tree.map(lambda *parts: sum(parts), *[pair[0] for pair in pairs]), [p[1] for p in pairs]
+    of_parameters, of_fields = zip(*pairs, strict=True)
+    total = jax.tree.map(lambda *parts: sum(map(np.asarray, parts)), *of_parameters)
+    return sum(values), total, of_fields
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)

@@ -1,11 +1,9 @@
 """Every exact technique gives the plain model's loss and the plain gradient of every parameter."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from exactness import require_exact
 from flax import nnx
 from tiny_stormer import GRID, SIZES, arrays, example, forecast, loss_and_gradient, loss_of
 
@@ -25,34 +23,21 @@ PLANS = {
     "chunked rows": Plan(chunk=Chunk(rows=5)),
     "chunked attention": Plan(chunk=Chunk(queries=5, keys=7)),
     "offloaded": Plan(recompute=Recompute(blocks=True), offload=Offload(activations=("tokens_in",), parameters=True)),
-    "all together": Plan(
-        recompute=Recompute(blocks=True, modules=True, groups=2), chunk=Chunk(rows=7, queries=5, keys=5)
-    ),
 }
+TOGETHER = Plan(recompute=Recompute(blocks=True, modules=True, groups=2), chunk=Chunk(rows=7, queries=5, keys=5))
 LENGTHS = {"latitudes": SIZES.latitudes, "longitudes": SIZES.longitudes, "patch": SIZES.patch, "depth": SIZES.depth}
 
 
-def worst_error(plan: Plan, dtype: str) -> tuple[float, str]:
-    """The largest L2 distance from a parameter's plain gradient in units of its L2 norm, or that of the loss."""
-    plain = Plan(precision=Precision(compute=dtype))
-    (want_loss, want), (got_loss, got) = loss_and_gradient(plain, dtype), loss_and_gradient(plan, dtype)
-    errors = {path: np.linalg.norm(got[path] - array) / np.linalg.norm(array) for path, array in want.items()}
-    return max((error, path) for path, error in {**errors, "loss": abs(got_loss / want_loss - 1)}.items())
-
-
 @FLOAT32
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize("plan", [*PLANS.values(), TOGETHER], ids=[*PLANS, "all together"])
 def test_loss_and_every_gradient_equal_the_plain_model_in_float32(plan):
-    error, path = worst_error(plan, "float32")
-    assert error <= 1e-5, path
+    require_exact(loss_and_gradient, plan, "float32")
 
 
 @FLOAT64
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_loss_and_every_gradient_equal_the_plain_model_in_float64(plan):
-    with jax.enable_x64(True):
-        error, path = worst_error(dataclasses.replace(plan, precision=Precision(compute="float64")), "float64")
-    assert error <= 1e-12, path
+    require_exact(loss_and_gradient, plan, "float64")
 
 
 @FLOAT32
