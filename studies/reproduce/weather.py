@@ -52,7 +52,7 @@ POINTS = (
         peak_limit=38 * GIB,
     ),
 )
-BY_PART = ("plain", "h100", "a100_40", "rtx4090")
+BY_PART = ("plain", "rtx4090")
 """Points whose parts are compiled alone too"""
 
 
