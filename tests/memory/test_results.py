@@ -41,3 +41,13 @@ def test_cudnn_takes_less_of_the_card_than_whole_logits():
     assert (RESULTS / "kernels.md").read_text() == module.markdown_of([portable, cudnn])
     assert cudnn["plan"]["kernels"] == {"attention": "cudnn"}
     assert cudnn["device_bytes"] < portable["device_bytes"]
+
+
+def test_the_step_of_aurora_is_no_slower_than_the_originals_and_grows_half_as_much():
+    module, found = script("beside_aurora")
+    assert (RESULTS / "beside_aurora.md").read_text() == module.report(found)
+    original, lean = found["rows"][:2]
+    assert (original["code"], lean["code"]) == (module.ORIGINAL, f"elbowroom, {module.PLANS[0]}")
+    assert lean["seconds_ratio"] <= 1
+    assert lean["growth_ratio"] <= 0.5
+    assert all(row["loss_difference"] <= 1e-5 for row in found["rows"])
