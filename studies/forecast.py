@@ -1,6 +1,7 @@
 """Forecasts of a trained model, step by step, at the plan that the memory at hand allows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -193,9 +194,7 @@ def _require_finite(fields: Fields, number: int) -> None:
 
 def _time(text: str) -> np.datetime64:
     try:
-        found = np.datetime64(text.strip().removesuffix("Z"), "ns")
+        found = datetime.fromisoformat(text.strip())
     except ValueError:
-        found = np.datetime64("NaT")
-    if np.isnat(found):
-        raise ForecastError(f"--start {text!r} is no time; write it as 2020-01-31T12")
-    return found
+        raise ForecastError(f"--start {text!r} is no time; write it as 2020-01-31T12") from None
+    return np.datetime64(found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None), "ns")
