@@ -17,10 +17,10 @@ TINY = AuroraConfig(
     channels=16,
     heads=2,
     window=(2, 2, 3),
-    down_depths=(1, 1),
-    down_heads=(2, 4),
-    up_depths=(1, 1),
-    up_heads=(4, 2),
+    down_depths=(1,),
+    down_heads=(2,),
+    up_depths=(1,),
+    up_heads=(2,),
     latent_levels=3,
 )
 CASE = aurora_case("tiny", TINY)

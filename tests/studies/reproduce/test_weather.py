@@ -7,30 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from tiny_weather import TINY
 
 from elbowroom.memory.footprint.footprint import PARTS as BYTES
 from elbowroom.memory.footprint.footprint import Footprint
 from elbowroom.memory.plan import Chunk, Plan, Recompute
-from elbowroom.models.aurora.config import AuroraConfig
 from elbowroom.models.aurora.model import Aurora
 from elbowroom.studies import aurora
 from elbowroom.studies.aurora import aurora_case
 from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.reproduce import weather, weather_parts
-from elbowroom.studies.reproduce.weather import POINTS, weather_rows
+from elbowroom.studies.reproduce.weather import BY_PART, POINTS, weather_rows
 from elbowroom.studies.reproduce.weather_parts import MODEL_PARTS, PARTS, part_step
 from elbowroom.studies.target_process import TargetError
 
-TINY = AuroraConfig(
-    channels=16,
-    heads=2,
-    window=(2, 2, 3),
-    down_depths=(1, 1),
-    down_heads=(2, 4),
-    up_depths=(1, 1),
-    up_heads=(4, 2),
-    latent_levels=3,
-)
 SIZES = {"latitudes": 16, "longitudes": 24, "levels": 2, "steps": 1, "batch": 1}
 CUT = Plan(recompute=Recompute(blocks=True), chunk=Chunk(rows=3))
 
@@ -84,7 +74,7 @@ def test_the_update_is_of_the_whole_model(tiny):
 
 
 def test_a_part_without_an_answer_is_told_in_its_compilers_words(monkeypatch):
-    row = {"name": "h100", "meaning": "a step", "device": "h100", "sizes": {}, "plan": {}, "error": "it crashed"}
+    row = {"name": BY_PART[0], "meaning": "a step", "device": "h100", "sizes": {}, "plan": {}, "error": "it crashed"}
 
     def refuse(*arguments: object) -> None:
         raise TargetError("h100, head: it said nothing")
