@@ -209,6 +209,8 @@ def _largest_difference(key: str, steps: list[Answer], base: list[Answer]) -> fl
 
 def measured(python: str) -> dict[str, Any]:
     script = Path(__file__)
+    # As many cores as threads: jax takes all that it may run on.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     with tempfile.TemporaryDirectory() as folder:
         weather().to_netcdf(Path(folder) / "weather.nc")
         arrays: dict[str, Any] = parameters()
@@ -234,15 +236,15 @@ def report(found: dict[str, Any]) -> str:
 One train step of the small Aurora (113 million parameters) on {sizes["latitudes"]} latitudes, {sizes["longitudes"]}
 longitudes and {sizes["levels"]} levels, batch 1, float32, {threads} threads: `AuroraSmallPretrained` of
 microsoft-aurora with `configure_activation_checkpointing()`, and ours with the same random parameters on the same
-random weather. Both take the same loss, clip the gradient and update by AdamW (PyTorch's fused). Each runs in a process of
-its own; {len(found["rows"][0]["seconds"])} steps are taken in turns after a first one that is not counted.
+random weather. Both take the same loss, clip the gradient and update by AdamW (PyTorch's fused). Each runs in a
+process of its own; {len(found["rows"][0]["seconds"])} steps are taken in turns after a first one that is not counted.
 
 Step and growth are medians, ratios medians over turns. Growth is by how much the resident memory of the process rises
 at most during a step above parameters and moments, by the kernel's high-water mark; gradients are part of it. The
 differences are relative, of loss and gradient's norm, the largest over all steps. The original's areas of patches are
-computed in float64, as ours: in float32 no two programs agree on their encodings. Others used the machine meanwhile,
-which processor time shows less: at the end the load of five minutes was {found["load"]:.1f}, both sides' own included.
-Written by `beside_aurora.py`.
+computed in float64, as ours: in float32 no two programs agree on their encodings. Others may have used the machine
+meanwhile, which processor time shows less: at the end the load of five minutes was {found["load"]:.1f}, the steps' own
+included. Written by `beside_aurora.py`.
 
 {markdown_table(COLUMNS, found["rows"])}
 
