@@ -45,7 +45,9 @@ app = typer.Typer(
 Case = Annotated[
     str,
     typer.Argument(
-        help="Case study: alphafold, alphafold-fine-tuning, alphafold-small, aurora or aurora-small.", metavar="CASE"
+        help="Case study: alphafold, alphafold-fine-tuning, alphafold-small, aurora, aurora-small, stormer or "
+        "stormer-symmetric.",
+        metavar="CASE",
     ),
 ]
 SizeOption = Annotated[
@@ -70,12 +72,13 @@ Steps = Annotated[
     "elbowroom train alphafold --data my_proteins/ --structures my_structures/ --budget 4GiB --size crop=64\n\n"
     "elbowroom train alphafold-fine-tuning --from params_model_1.npz --data my_proteins/ --budget 20GiB\n\n"
     "elbowroom train aurora-small --data era5.zarr --size latitudes=121 --size longitudes=240 --out runs/weather\n\n"
+    "elbowroom train stormer --steps 1000 --out runs/stormer\n\n"
     "elbowroom train alphafold-small --steps 400 --out runs/first --resume"
 )
 def train(
     case: Case,
     data: Annotated[
-        Path | None, typer.Option(help="Folder or file of proteins or weather; embedded proteins when left out.")
+        Path | None, typer.Option(help="Folder or file of proteins or weather; the embedded ones when left out.")
     ] = None,
     structures: Structures = None,
     plan: PlanOption = None,
@@ -260,6 +263,7 @@ def predict(
     epilog="Examples:\n\n"
     "elbowroom evaluate alphafold-small --params runs/first\n\n"
     "elbowroom evaluate alphafold --params params_model_1.npz --data alignments/ --structures structures/\n\n"
+    "elbowroom evaluate stormer --params runs/stormer --steps 10\n\n"
     "elbowroom evaluate aurora-small --params runs/weather --data era5_2020.zarr --climatology era5_climatology.zarr"
 )
 def evaluate(

@@ -172,7 +172,8 @@ def _by_channel(channels: list[Channel], *of_time: Fields) -> Iterator[tuple[str
 def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
     """A row for each channel, lead and predictor, with bootstrap 95 % intervals over starts.
 
-    `gain` is how much lower the model's RMSE is, from the same draws of starts. What is undefined is None.
+    `gain` is how much lower the model's RMSE is, over the starts of which both are known, in the same draws. What is
+    undefined is None.
     """
     starts = len(evaluation.starts)
     draws = (
@@ -182,12 +183,11 @@ def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
     for lead, hours in enumerate(evaluation.lead_hours):
         of_lead = {name: scores[:, :, lead] for name, scores in evaluation.scores.items()}
         roots = {name: _roots(scores[0], draws) for name, scores in of_lead.items()}
+        gains = {name: _gains(scores[0], of_lead[MODEL][0], draws) for name, scores in of_lead.items()}
         for number, channel in enumerate(evaluation.channels):
             for predictor, scores in of_lead.items():
-                value, drawn = (part[..., number] for part in roots[predictor])
-                best, best_drawn = (part[..., number] for part in roots[MODEL])
+                rmse, gain = (_interval(*(part[..., number] for part in of[predictor])) for of in (roots, gains))
                 means = dict(zip(METRICS[1:], (_mean(scores[metric, :, number]) for metric in (1, 2, 3)), strict=True))
-                gain = None if predictor == MODEL else _interval(value - best, drawn - best_drawn)
                 rows.append(
                     {
                         "channel": channel.name,
@@ -196,8 +196,8 @@ def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
                         "unit": channel.unit,
                         "lead_hours": hours,
                         "predictor": predictor,
-                        "rmse": _interval(value, drawn),
-                        "gain": gain,
+                        "rmse": rmse,
+                        "gain": None if predictor == MODEL else gain,
                         **means,
                         "starts": int(np.isfinite(scores[0, :, number]).sum()),
                     }
@@ -213,6 +213,17 @@ def _roots(
     total = np.where(known, squares, 0.0)
     with np.errstate(invalid="ignore"):
         return np.sqrt(total.sum(0) / known.sum(0)), np.sqrt((draws @ total) / (draws @ known.astype(np.float64)))
+
+
+def _gains(
+    squares: Float[np.ndarray, "start channel"],
+    of_model: Float[np.ndarray, "start channel"],
+    draws: Float[np.ndarray, "draw start"],
+) -> tuple[Float[np.ndarray, "channel"], Float[np.ndarray, "draw channel"]]:
+    """How much lower the model's root is, over the starts of which both are known."""
+    both = np.isfinite(squares) & np.isfinite(of_model)
+    other, own = (_roots(np.where(both, part, np.nan), draws) for part in (squares, of_model))
+    return other[0] - own[0], other[1] - own[1]
 
 
 def _interval(value: Any, drawn: Float[np.ndarray, "draw"]) -> dict[str, float] | None:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
+from tiny_stormer import CASE, CHANNELS, HOLE, LONGITUDES, SIZES, TIMES, fields, records_of
 from typer.testing import CliRunner, Result
 
 from elbowroom.datasets.findings import DataError
-from elbowroom.datasets.weather.fingerprint import fingerprint
 from elbowroom.memory.plan import Plan
 from elbowroom.models.stormer.config import tiny
-from elbowroom.studies.case import Case, Records
+from elbowroom.studies.case import Case
 from elbowroom.studies.choose_plan import check_plan, default_plan
 from elbowroom.studies.cli import app
 from elbowroom.studies.run_folder import RunError
@@ -26,43 +26,7 @@ from elbowroom.studies.stormer import STORMER, STORMER_SYMMETRIC, stormer_case
 from elbowroom.studies.stormer_features import Scaling
 from elbowroom.studies.train import Training, train
 
-SIZES = {"channels": 5, "latitudes": 6, "longitudes": 8, "leads": 2, "batch": 2}
-LATITUDES, LONGITUDES, LEVELS, TIMES = np.linspace(75, -75, 6), np.arange(0, 360, 45.0), [300.0, 850.0], 9
-HOLE = {"time": 2, "level": 1, "latitude": 3, "longitude": 4}
-CASE = stormer_case("tiny", tiny())
 SYMMETRIC = stormer_case("tiny-symmetric", tiny(), symmetric=True)
-CHANNELS = [("u", 0), ("u", 1), ("v", 0), ("v", 1), ("sp", None)]
-
-
-def fields(seed: int = 0) -> xr.Dataset:
-    """Twelve-hourly fields of unlike sizes, one hole, and a static variable that is no channel."""
-    rng = np.random.default_rng(seed)
-    grid, shape = ("latitude", "longitude"), (len(LATITUDES), len(LONGITUDES))
-
-    def leveled(mean: float, spread: float) -> np.ndarray:
-        return mean + spread * rng.normal(size=(TIMES, len(LEVELS), *shape))
-
-    dataset = xr.Dataset(
-        {
-            "u": (("time", "level", *grid), leveled(10, 5) * np.array([1, 3])[:, None, None]),
-            "v": (("time", "level", *grid), leveled(1, 4)),
-            "sp": (("time", *grid), 1e5 + 800 * rng.normal(size=(TIMES, *shape))),
-            "lsm": (grid, rng.random(shape)),
-        },
-        {
-            "time": np.datetime64("2020-01-01", "ns") + np.arange(TIMES) * np.timedelta64(12, "h"),
-            "level": np.array(LEVELS),
-            "latitude": LATITUDES,
-            "longitude": LONGITUDES,
-        },
-        {"simulated": False, "changes": []},
-    )
-    dataset["u"][HOLE] = np.nan
-    return dataset
-
-
-def records_of(dataset: xr.Dataset) -> Records:
-    return Records(items=[dataset], fingerprint=fingerprint(dataset))
 
 
 @cache
