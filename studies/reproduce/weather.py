@@ -23,9 +23,9 @@ BASELINES = ("plain", "blocks_alone")
 """Points that nothing is asked of"""
 
 
-def _point(name: str, device: str, plan: Plan, meaning: str, before: str, **goal: Any) -> Point:
-    goal = {"sizes": {}, **goal}
-    return Point(name=name, case=AURORA.name, device=device, plan=plan, meaning=meaning, before=before, **goal)
+def _point(name: str, device: str, plan: Plan, meaning: str, before: str, **goal: int) -> Point:
+    named = {"name": name, "meaning": meaning, "before": before, "device": device}
+    return Point(**named, case=AURORA.name, sizes={}, plan=plan, **goal)
 
 
 POINTS = (
@@ -42,15 +42,6 @@ POINTS = (
     _point("a100_40_adamw", "a100-40", LEAN, "AdamW, nothing offloaded", AUTHORS, peak_limit=38 * GIB),
     _point("rtx4090", "rtx4090", ADAM_ON_HOST, "AdamW, its state in host memory", "-", host_limit=HOST_LIMIT),
     _point("rtx4090_8bit", "rtx4090", IN_8_BITS, "Adam in 8 bits, nothing offloaded", "-"),
-    _point(
-        "a100_40_roll_out",
-        "a100-40",
-        IN_8_BITS,
-        "a roll-out of four steps, Adam in 8 bits, nothing offloaded",
-        "-",
-        sizes={"steps": 4},
-        peak_limit=38 * GIB,
-    ),
 )
 BY_PART = ("plain", "rtx4090")
 """Points whose parts are compiled alone too"""
