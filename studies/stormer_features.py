@@ -68,8 +68,12 @@ class Scaling:
 def scaling_of(dataset: xr.Dataset, leads: int) -> Scaling:
     """The statistics of training data in normal form, over all its times, a block of them at a time.
 
-    Static variables are no channels. Raises `CaseSizeError` for a channel that is the same everywhere and always.
+    Static variables are no channels. Raises `CaseSizeError` for data of one time, and for a channel that never changes
+    over one of the leads.
     """
+    step = regular_step(dataset["time"].values)
+    if step is None:
+        raise CaseSizeError("the training data have one time; give a series")
     found = statistics(_changing(dataset), leads=range(1, leads + 1))
     channels = []
     for variable, of_variable in found.items():
@@ -83,11 +87,10 @@ def scaling_of(dataset: xr.Dataset, leads: int) -> Scaling:
             )
             if not all(spread > 0 for spread in (channel.std, *channel.changes)):
                 raise CaseSizeError(
-                    f"{channel} never changes in the training data, or is missing; leave it out of them"
+                    f"{channel} never changes in the training data, or they have no two times {leads} steps apart; "
+                    "leave it out, or lower --size leads"
                 )
             channels.append(channel)
-    step = regular_step(dataset["time"].values)
-    assert step is not None, "changes without a step are missing"
     return Scaling(channels=tuple(channels), step_hours=float(step / np.timedelta64(1, "h")))
 
 

@@ -190,6 +190,12 @@ def test_a_channel_that_never_changes_is_refused():
         CASE.measured_on(records_of(data), SIZES)
 
 
+@pytest.mark.parametrize(("times", "message"), [(1, "have one time; give a series"), (2, "no two times 2 steps apart")])
+def test_a_series_too_short_for_the_leads_is_refused(times, message):
+    with pytest.raises(CaseSizeError, match=message):
+        CASE.measured_on(records_of(fields().isel(time=slice(times))), SIZES)
+
+
 def test_data_of_another_step_are_read_at_the_models_leads():
     """Six-hourly times serve a model of twelve hours; daily ones do not."""
     finer = fields().assign_coords(time=fields()["time"][0].values + np.arange(TIMES) * np.timedelta64(6, "h"))
