@@ -97,7 +97,10 @@ def scaling_of(dataset: xr.Dataset, leads: int) -> Scaling:
 def require_sizes(dataset: xr.Dataset, sizes: Sizes) -> None:
     """Raise `CaseSizeError` where training data have other channels or another grid than the sizes say."""
     names = _channel_names(dataset)
-    _require({"channels": len(names), **_grid(dataset)}, sizes, f"the data hold channels {listed(names, most=80)}")
+    found = {"channels": len(names), **_grid(dataset)}
+    other = [f"--size {name}={length}" for name, length in found.items() if sizes[name] != length]
+    if other:
+        raise CaseSizeError(f"the data hold channels {listed(names, most=80)}: add {' '.join(other)}")
 
 
 def require_channels(dataset: xr.Dataset, scaling: Scaling, sizes: Sizes) -> None:
@@ -106,13 +109,10 @@ def require_channels(dataset: xr.Dataset, scaling: Scaling, sizes: Sizes) -> Non
     absent = [str(channel) for channel in scaling.channels if str(channel) not in there]
     if absent:
         raise CaseSizeError(f"channel {listed(absent)} is missing; the data hold {listed(there, most=80)}")
-    _require(_grid(dataset), sizes, "the data are on another grid than the model")
-
-
-def _require(found: Mapping[str, int], sizes: Sizes, what: str) -> None:
-    other = [f"--size {name}={length}" for name, length in found.items() if sizes[name] != length]
-    if other:
-        raise CaseSizeError(f"{what}: add {' '.join(other)}")
+    found = _grid(dataset)
+    if any(sizes[name] != length for name, length in found.items()):
+        own, other = (" x ".join(f"{grid[name]} {name}" for name in found) for grid in (sizes, found))
+        raise CaseSizeError(f"the model is for {own}, the data have {other}; interpolate them, or train on their grid")
 
 
 def _grid(dataset: xr.Dataset) -> dict[str, int]:

@@ -169,7 +169,9 @@ def test_a_run_keeps_its_statistics_and_resumes_as_if_it_had_never_stopped(train
 def test_channels_that_the_model_is_not_made_for_are_listed_with_the_sizes_to_give():
     with pytest.raises(CaseSizeError, match="u 300, u 850, v 300, v 850, sp: add --size channels=5"):
         CASE.measured_on(records_of(fields()), {**SIZES, "channels": 7})
-    with pytest.raises(CaseSizeError, match="add --size latitudes=6 --size longitudes=8"):
+    with pytest.raises(
+        CaseSizeError, match="the model is for 32 latitudes x 64 longitudes, the data have 6 latitudes x 8"
+    ):
         measured().held_out(records_of(fields()), {**SIZES, "latitudes": 32, "longitudes": 64})
 
 
