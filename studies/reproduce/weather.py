@@ -24,8 +24,8 @@ BASELINES = ("plain", "blocks_alone")
 
 
 def _point(name: str, device: str, plan: Plan, meaning: str, before: str, **goal: int) -> Point:
-    named = {"name": name, "meaning": meaning, "before": before, "device": device}
-    return Point(**named, case=AURORA.name, sizes={}, plan=plan, **goal)
+    case = AURORA.name
+    return Point(name=name, case=case, device=device, sizes={}, plan=plan, meaning=meaning, before=before, **goal)
 
 
 POINTS = (
