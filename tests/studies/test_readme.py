@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from elbowroom.memory.footprint.size import format_size
 from elbowroom.studies.compare_report import columns, markdown_of
-from elbowroom.studies.reproduce.frontier_report import COLUMNS
+from elbowroom.studies.reproduce import frontier_report, weather_report
 from elbowroom.studies.table import markdown_table
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,7 @@ def test_the_peaks_in_the_text_are_the_compiled_ones():
     assert f"falls from {format_size(plain).removesuffix(' GiB')} to {format_size(exact)}" in README
 
 
-def test_the_table_of_cards_is_rendered_from_its_rows():
-    rows = json.loads((ROOT / "results" / "frontier.json").read_text())
-    assert markdown_table([column for column in COLUMNS if column.title in FRONTIER], rows) in README
+@pytest.mark.parametrize(("name", "report"), [("frontier", frontier_report), ("weather", weather_report)])
+def test_the_tables_of_cards_are_rendered_from_their_rows(name, report):
+    rows = json.loads((ROOT / "results" / f"{name}.json").read_text())
+    assert markdown_table([column for column in report.COLUMNS if column.title in FRONTIER], rows) in README

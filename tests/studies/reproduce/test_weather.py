@@ -1,6 +1,7 @@
 """Aurora's memory page says what its rows say, and its parts are the model's own."""
 
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +18,13 @@ from elbowroom.studies import aurora
 from elbowroom.studies.aurora import aurora_case
 from elbowroom.studies.case import abstract_batch
 from elbowroom.studies.reproduce import weather, weather_parts
-from elbowroom.studies.reproduce.weather import BY_PART, POINTS, weather_rows
+from elbowroom.studies.reproduce.frontier import reached
+from elbowroom.studies.reproduce.weather import BASELINES, BY_PART, POINTS, weather_rows
 from elbowroom.studies.reproduce.weather_parts import MODEL_PARTS, PARTS, part_step
+from elbowroom.studies.reproduce.weather_report import markdown_of
 from elbowroom.studies.target_process import TargetError
 
+RESULTS = Path(__file__).parents[3] / "results"
 SIZES = {"latitudes": 16, "longitudes": 24, "levels": 2, "steps": 1, "batch": 1}
 CUT = Plan(recompute=Recompute(blocks=True), chunk=Chunk(rows=3))
 
@@ -96,3 +100,24 @@ def test_each_part_is_asked_of_the_cards_compiler(monkeypatch, tiny):
     found = weather_parts.part_footprints(tiny, SIZES, CUT, weather.device("rtx4090"))
     assert list(found) == list(PARTS) == [one["part"] for one in asked]
     assert all(Plan.from_dict(one["plan"]) == CUT and one["device"] == "rtx4090" for one in asked)
+
+
+@pytest.fixture
+def committed() -> list:
+    return json.loads((RESULTS / "weather.json").read_text())
+
+
+def test_the_committed_page_is_rendered_from_its_rows(committed):
+    assert (RESULTS / "weather.md").read_text() == markdown_of(committed)
+    assert [row["name"] for row in committed] == [point.name for point in POINTS]
+    assert {path.stem: Plan.load(path) for path in (RESULTS / "weather").glob("*.toml")} == {
+        point.name: point.plan for point in POINTS
+    }
+
+
+def test_the_committed_steps_keep_to_their_goals_and_the_plain_model_fits_no_card(committed):
+    plain, *others = committed
+    assert plain["name"] == "plain"
+    assert plain["device_bytes"] > plain["usable_bytes"]
+    for row in others:
+        assert row["name"] in BASELINES or reached(row), row["name"]
