@@ -1,7 +1,6 @@
 """The linear forecast that a trained model must beat: ridge regression on a patch around each point."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -30,56 +29,52 @@ class RidgeForecast:
             is learned from too. None learns from the series alone.
         """
         kept = len(fields) - len(fields) // 5
-        series = _both(fields, mirrored)
+        series = [fields] if mirrored is None else [fields, fields[:, :, ::-1] * mirrored[:, None, None]]
         early, late = ([one[part] for one in series] for part in (slice(kept), slice(kept - 1, None)))
-        equations = _equations(early)
-        errors = {penalty: _error(_solved(equations, penalty), late[0]) for penalty in PENALTIES}
+        first, rest = _equations(early), _equations(late)
+        errors = {penalty: _error(_solved(first, penalty), late[0]) for penalty in PENALTIES}
         self.penalty = min(errors, key=lambda penalty: errors[penalty])
-        rest = _equations(late)
-        self._coefficients = _solved((equations[0] + rest[0], equations[1] + rest[1]), self.penalty)
+        self._coefficients = _solved([one + more for one, more in zip(first, rest, strict=True)], self.penalty)
 
     def __call__(self, fields: Fields) -> Fields:
         """The change of each field over one step."""
-        return np.stack([_change(self._coefficients, field) for field in fields])
+        return _changes(self._coefficients, fields)
 
 
-def _both(fields: Fields, mirrored: Float[np.ndarray, "channel"] | None) -> list[Fields]:
-    return [fields] if mirrored is None else [fields, fields[:, :, ::-1] * mirrored[:, None, None]]
+def _equations(series: Sequence[Fields]) -> list[np.ndarray]:
+    """Sums of every latitude's normal equations: [lat, input, input] and [lat, input, channel]."""
+    gram, target = [], []
+    for lat in range(series[0].shape[2]):
+        patches = [_patches(fields[:-1], lat) for fields in series]
+        changes = [_points(np.diff(fields[:, :, lat], axis=0)) for fields in series]
+        gram.append(sum(inputs.T @ inputs for inputs in patches))
+        target.append(sum(inputs.T @ change for inputs, change in zip(patches, changes, strict=True)))
+    return [np.stack(gram), np.stack(target)]
 
 
-def _equations(series: Sequence[Fields]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the normal equations of every latitude: inputs x inputs, inputs x changes."""
-    count = series[0].shape[1] * LATITUDES * LONGITUDES + 1
-    gram = np.zeros((series[0].shape[2], count, count))
-    target = np.zeros((*gram.shape[:2], series[0].shape[1]))
-    for fields in series:
-        for now, later in pairwise(fields):
-            patches = _patches(now)
-            gram += patches @ patches.swapaxes(1, 2)
-            target += patches @ (later - now).transpose(1, 2, 0)
-    return gram, target
-
-
-def _solved(equations: tuple[np.ndarray, np.ndarray], penalty: float) -> Float[np.ndarray, "lat input channel"]:
+def _solved(equations: Sequence[np.ndarray], penalty: float) -> Float[np.ndarray, "lat input channel"]:
     gram, target = equations
     return np.linalg.solve(gram + penalty * np.eye(gram.shape[-1]), target)
 
 
-def _change(
-    coefficients: Float[np.ndarray, "lat input channel"], field: Float[np.ndarray, "channel lat lon"]
-) -> Float[np.ndarray, "channel lat lon"]:
-    return (coefficients.swapaxes(1, 2) @ _patches(field)).swapaxes(0, 1)
+def _changes(coefficients: Float[np.ndarray, "lat input channel"], fields: Fields) -> Fields:
+    times, channels, latitudes, longitudes = fields.shape
+    found = [_patches(fields, lat) @ coefficients[lat] for lat in range(latitudes)]
+    return np.stack(found).reshape(latitudes, times, longitudes, channels).transpose(1, 3, 0, 2)
 
 
 def _error(coefficients: Float[np.ndarray, "lat input channel"], fields: Fields) -> float:
-    changes = pairwise(fields)
-    return float(np.mean([np.square(later - now - _change(coefficients, now)) for now, later in changes]))
+    return float(np.square(np.diff(fields, axis=0) - _changes(coefficients, fields[:-1])).mean())
 
 
-def _patches(field: Float[np.ndarray, "channel lat lon"]) -> Float[np.ndarray, "lat input lon"]:
-    """All channels of the patch around each point, and a 1."""
-    (_, rows, columns), (beyond, around) = field.shape, (LATITUDES // 2, LONGITUDES // 2)
-    wide = np.pad(field, ((0, 0), (beyond, beyond), (0, 0)), mode="edge")
-    wide = np.pad(wide, ((0, 0), (0, 0), (around, around)), mode="wrap")
-    shifted = [wide[:, i : i + rows, j : j + columns] for i in range(LATITUDES) for j in range(LONGITUDES)]
-    return np.concatenate([*shifted, np.ones((1, rows, columns))]).swapaxes(0, 1)
+def _patches(fields: Fields, lat: int) -> Float[np.ndarray, "point input"]:
+    """All channels of the patch around every point of a latitude at all times, and a 1."""
+    rows = np.clip(np.arange(lat - LATITUDES // 2, lat + LATITUDES // 2 + 1), 0, fields.shape[2] - 1)
+    around = np.pad(fields[:, :, rows], ((0, 0), (0, 0), (0, 0), (LONGITUDES // 2, LONGITUDES // 2)), mode="wrap")
+    windows = np.lib.stride_tricks.sliding_window_view(around, LONGITUDES, axis=3)
+    points = windows.transpose(0, 3, 1, 2, 4).reshape(len(fields) * fields.shape[3], -1)
+    return np.concatenate([points, np.ones((len(points), 1))], axis=1)
+
+
+def _points(fields: Float[np.ndarray, "time channel lon"]) -> Float[np.ndarray, "point channel"]:
+    return fields.transpose(0, 2, 1).reshape(-1, fields.shape[1])
