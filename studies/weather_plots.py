@@ -33,7 +33,8 @@ def plot_errors(path: Path, rows: Sequence[Row], names: Sequence[str], title: st
                     continue
                 hours = [row["lead_hours"] for row in line]
                 low, value, high = ([row["rmse"][key] for row in line] for key in ("low", "value", "high"))
-                axes.plot(hours, value, "o-", ms=3, color=colour, label=predictor)
+                style = "-" if predictor == MODEL else "--"  # a model that equals a baseline is seen between its dashes
+                axes.plot(hours, value, marker="o", ls=style, ms=3, color=colour, label=predictor)
                 axes.fill_between(hours, low, high, color=colour, alpha=0.2, lw=0)
             axes.set(xlabel="lead time (h)", ylabel=f"RMSE ({own[0]['unit']})" if own else "RMSE")
             axes.set_ylim(bottom=0)
