@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
-from tiny_stormer import CASE, CHANNELS, HOLE, LONGITUDES, SIZES, TIMES, fields, records_of
+from tiny_stormer_case import CASE, CHANNELS, HOLE, LONGITUDES, SIZES, TIMES, fields, records_of
 from typer.testing import CliRunner, Result
 
 from elbowroom.datasets.findings import DataError

@@ -13,7 +13,7 @@ import xarray as xr
 from flax import nnx
 from jaxtyping import PyTree
 from rich.console import Console
-from tiny_stormer import CASE, CHANNELS, HOLE, SIZES, TIMES, fields, records_of
+from tiny_stormer_case import CASE, CHANNELS, HOLE, SIZES, TIMES, fields, records_of
 from typer.testing import CliRunner, Result
 
 from elbowroom.datasets.weather.normal import open_weather
